@@ -1,0 +1,108 @@
+/* proto/client_segment.h - what a client tells about itself: memory, references, frame, breaker.
+ *
+ * Writer: the client. Reader: the daemon, also after the client was killed. Every value is hostile
+ * to the reader: counts are bounded, strings end at their array's end, indices are checked.
+ *
+ * Counters are per thread and tag, monotonic, one writer each, relaxed stores; the reader sums them
+ * and computes what is current. */
+#ifndef EC_PROTO_CLIENT_SEGMENT_H
+#define EC_PROTO_CLIENT_SEGMENT_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdint.h>
+
+#include "proto/directory.h"
+#include "proto/segment_header.h"
+
+#define EC_TAGS_MAX 64
+#define EC_TAG_NAME_BYTES 32
+#define EC_THREADS_MAX 64
+#define EC_THREAD_NAME_BYTES 16
+#define EC_ALLOCATORS_MAX 128
+#define EC_ALLOCATOR_NAME_BYTES 32
+
+struct ec_tag_row {
+    char name[EC_TAG_NAME_BYTES]; /* empty: unused */
+    _Atomic uint64_t budget_bytes; /* 0: none */
+    _Atomic uint64_t peak_bytes;   /* pushed in steps of EC_TAG_PEAK_STEP */
+    uint64_t reserved[2];
+};
+
+#define EC_TAG_PEAK_STEP (64u * 1024)
+
+struct ec_tag_counters {
+    _Atomic uint64_t allocs;
+    _Atomic uint64_t frees;
+    _Atomic uint64_t bytes_in;
+    _Atomic uint64_t bytes_out;
+};
+
+/* A thread slot. A thread that ends leaves its slot, counts included, to the next one. The last slot
+ * is shared by threads that found no free one; its counters are added to atomically. */
+struct ec_thread_row {
+    alignas(EC_HOT_BYTES) _Atomic uint32_t used; /* 1 while a thread owns it */
+    _Atomic uint32_t tid;
+    char name[EC_THREAD_NAME_BYTES];
+    alignas(EC_HOT_BYTES) struct ec_tag_counters tags[EC_TAGS_MAX];
+};
+
+enum ec_allocator_kind {
+    EC_ALLOCATOR_NONE = 0,
+    EC_ALLOCATOR_ARENA = 1,
+    EC_ALLOCATOR_STACK = 2,
+    EC_ALLOCATOR_POOL = 3,
+    EC_ALLOCATOR_SLAB = 4,
+    EC_ALLOCATOR_ALIGNED = 5,
+    EC_ALLOCATOR_OBJECT_POOL = 6,
+    EC_ALLOCATOR_DEBUG = 7,
+};
+
+/* One allocator's statistics. kind is stored last (release) when a row is taken. */
+struct ec_allocator_row {
+    alignas(EC_HOT_BYTES) _Atomic uint32_t kind; /* enum ec_allocator_kind; 0: unused */
+    uint32_t tag;
+    char name[EC_ALLOCATOR_NAME_BYTES];
+    _Atomic uint64_t current_bytes;
+    _Atomic uint64_t peak_bytes;
+    _Atomic uint64_t capacity_bytes;
+    _Atomic uint64_t count;  /* live blocks */
+    _Atomic uint64_t total;  /* allocations since it was made */
+    _Atomic uint64_t failed; /* refused: full, too large, zero, overflow */
+    _Atomic uint64_t largest_free_bytes;
+};
+
+struct ec_pulse {
+    alignas(EC_HOT_BYTES) _Atomic uint64_t frame; /* frames begun */
+    _Atomic int64_t frame_ns;                     /* real time of the last frame's begin */
+    _Atomic uint64_t step;                        /* last step seen by ec_step_wait */
+    _Atomic int64_t step_ns;                      /* real time when it was seen */
+};
+
+/* The client's answer to the breaker; sequence is stored last (release). */
+struct ec_breaker_ack {
+    alignas(EC_HOT_BYTES) _Atomic uint32_t level;
+    _Atomic int64_t at_ns;
+    _Atomic uint64_t freed_bytes;
+    _Atomic uint64_t sequence;
+};
+
+/* Reference counts by thread slot and resource index. A single slot may be negative (released on
+ * another thread); the sum over all threads counts. */
+struct ec_reference_rows {
+    alignas(EC_SEGMENT_HEADER_BYTES) _Atomic int32_t count[EC_THREADS_MAX][EC_RESOURCES_MAX];
+};
+
+struct ec_client_segment {
+    struct ec_segment_header header;
+    alignas(EC_SEGMENT_HEADER_BYTES) struct ec_pulse pulse;
+    struct ec_breaker_ack breaker;
+    _Atomic uint32_t threads_high; /* slots [0, threads_high) were used at some time */
+    struct ec_tag_row tags[EC_TAGS_MAX];
+    struct ec_allocator_row allocators[EC_ALLOCATORS_MAX];
+    struct ec_thread_row threads[EC_THREADS_MAX];
+    struct ec_reference_rows hard;
+    struct ec_reference_rows soft;
+};
+
+#endif
