@@ -1,0 +1,54 @@
+# What people type; CMake does the work. `make help` lists the targets.
+PREFIX ?= /usr/local
+BENCH ?=
+SOAK_ROUNDS ?= 50
+SOAK_FUZZ_S ?= 600
+
+.PHONY: help run test soak bench install docs fmt lint clean packages-% build-%
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1 \2/p' Makefile | awk '{ word = $$2; $$1 = $$2 = ""; printf "make %-8s %s\n", word, $$0 }'
+
+run: packages-build packages-sample build-release ## daemon, two sample games and a live summary; RUN_SECONDS=5 ends it
+	@client-lib/examples/run-demo
+
+test: packages-build packages-test ## build and test in every form: compilers, sanitizers, models, fuzzers
+	@.ci/test
+
+soak: packages-build packages-test build-asan build-fuzz ## the long forms: SOAK_ROUNDS of integration, SOAK_FUZZ_S each fuzzer
+	ctest --preset asan -L integration --repeat until-fail:$(SOAK_ROUNDS)
+	tests/fuzz/soak build/fuzz $(SOAK_FUZZ_S)
+
+bench: packages-build packages-bench ## ratios against peers; BENCH=time|events|resources|control for one area
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release --target all benchmarks
+	@tests/bench/run $(BENCH)
+
+install: packages-build ## into DESTDIR and PREFIX (default /usr/local)
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null
+	@cmake --build --preset release
+	@cmake --install build/release
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" -eq 0 ]; then ldconfig; fi
+
+docs: packages-build build-release ## write docs/generated from the tables
+	@.ci/generated-docs $(CURDIR)/build/release/bin/engine-cored write
+
+fmt: packages-lint ## format every C file
+	@git ls-files -z '*.c' '*.h' '*.cpp' | xargs -0r clang-format -i
+
+lint: packages-build packages-test packages-lint build-development ## format, arrows, clang-tidy
+	@.ci/lint
+
+clean: ## remove everything that was built
+	rm -rf build
+
+packages-%:
+	@.ci/install-packages $*
+
+build-%: build/%/build.ninja
+	@cmake --build --preset $*
+
+.PRECIOUS: build/%/build.ninja
+build/%/build.ninja: CMakePresets.json
+	@cmake --preset $*
+	@touch $@
