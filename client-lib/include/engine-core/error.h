@@ -32,7 +32,7 @@ enum ec_result {
     EC_ERR_PERMISSION = -32003, /* the role does not allow it */
     EC_ERR_VERSION = -32004,    /* the other side speaks another protocol version */
     EC_ERR_NOT_FOUND = -32005,
-    EC_ERR_STATE = -32006,     /* conflicts with the present state */
+    EC_ERR_STATE = -32006, /* conflicts with the present state */
     EC_ERR_BUSY = -32007,
     EC_ERR_TIMEOUT = -32008,
     EC_ERR_MEMORY = -32009,

@@ -1,0 +1,64 @@
+/* client.h - what the parts of the library share: the connection and the mapped segments.
+ *
+ * Everything here is set when ec_client_create returns and stays until ec_client_destroy. */
+#ifndef EC_CLIENT_CLIENT_H
+#define EC_CLIENT_CLIENT_H
+
+#include <engine-core/client.h>
+
+#include "client/connection.h"
+#include "proto/client_segment.h"
+#include "proto/clock_page.h"
+#include "proto/cursor_segment.h"
+#include "proto/directory.h"
+#include "segment/segment.h"
+
+struct ec_event_peers; /* client/event_peers.c: ports and readers of this client */
+
+struct ec_client {
+    uint32_t id;
+    uint64_t instance;
+    struct ec_connection *connection;
+
+    struct ec_segment own;     /* the client segment */
+    struct ec_segment cursors; /* the cursor segment */
+    int doorbell_fd;           /* eventfd */
+
+    struct ec_segment_map clock;
+    struct ec_segment_map directory;
+    struct ec_segment_map heap;
+
+    struct ec_event_peers *event_peers;
+    struct ec_client_private *private; /* client.c's own */
+};
+
+static inline struct ec_client_segment *ec_client_own(struct ec_client *client)
+{
+    return client->own.base;
+}
+
+static inline struct ec_cursor_segment *ec_client_cursors(struct ec_client *client)
+{
+    return client->cursors.base;
+}
+
+static inline const struct ec_clock_page *ec_client_clock(const struct ec_client *client)
+{
+    return client->clock.base;
+}
+
+static inline const struct ec_directory *ec_client_directory(const struct ec_client *client)
+{
+    return client->directory.base;
+}
+
+/* client/event_peers.c: called by ec_client_create before the connection starts, and by destroy. It
+ * registers the notification handlers event.port.added|removed and event.reader.added|removed. */
+int ec_event_peers_create(struct ec_client *client, struct ec_error *why);
+void ec_event_peers_destroy(struct ec_client *client);
+
+/* The thread slot of the calling thread in the client segment, 0..EC_THREADS_MAX-1, claimed at first
+ * use and left to the next thread at its end (foundation of references and memory counters). */
+uint32_t ec_client_thread_slot(struct ec_client *client);
+
+#endif

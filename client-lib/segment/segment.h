@@ -1,0 +1,66 @@
+/* segment.h - create, seal, map and check shared-memory segments.
+ *
+ * The writer creates a segment (memfd, sized, mapped writable, header filled in, then sealed) and
+ * hands its descriptor out. A reader maps a descriptor that a stranger handed in: it checks seals,
+ * size and header before it looks at anything else.
+ *
+ * Thread: any. Cost: system calls; never on a hot path. */
+#ifndef EC_SEGMENT_SEGMENT_H
+#define EC_SEGMENT_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "foundation/error.h"
+#include "proto/segment_header.h"
+
+struct ec_segment_desc {
+    const char *name;   /* shown in /proc/PID/maps as memfd:name */
+    uint32_t kind;      /* enum ec_segment_kind */
+    uint64_t bytes;     /* of the file, header page included; rounded up to pages */
+    uint64_t client_id; /* of the writer; 0: engine-cored */
+    uint64_t instance;
+    bool punchable;         /* the heap: no FUTURE_WRITE seal, so that holes can be punched */
+    bool populate;          /* touch every page now: no fault later */
+    uint64_t mirror_offset; /* [mirror_offset, bytes) is mapped twice in a row; 0: not */
+};
+
+/* The writer's side: the only writable mapping there will ever be. Fork leaves it out of the child. */
+struct ec_segment {
+    int fd;
+    void *base;
+    uint64_t bytes;        /* of the file */
+    uint64_t mapped_bytes; /* of the address range: more than bytes when mirrored */
+};
+
+/* Returns EC_OK, EC_ERR_PARAM (size, kind), EC_ERR_MEMORY or EC_ERR_SYSTEM. */
+int ec_segment_init(struct ec_segment *segment, const struct ec_segment_desc *desc,
+                    struct ec_error *why);
+void ec_segment_finish(struct ec_segment *segment); /* accepts a zeroed one */
+
+/* The reader's side. The descriptor stays the caller's and may be closed afterwards. */
+struct ec_segment_map {
+    const void *base; /* NULL: not mapped */
+    uint64_t bytes;
+    uint64_t mapped_bytes;
+    struct ec_segment_header header; /* the checked copy */
+};
+
+/* Check seals (SHRINK, GROW, and FUTURE_WRITE or WRITE unless the kind is the heap), size and header
+ * against the kind, then map read-only. bytes_min and bytes_max bound the size of the file.
+ *
+ * Returns EC_OK, EC_ERR_LAYOUT (the text names the field with both values), EC_ERR_SIZE or
+ * EC_ERR_SYSTEM; then nothing stays mapped. */
+int ec_segment_map_init(struct ec_segment_map *map, int fd, uint32_t kind, uint64_t bytes_min,
+                        uint64_t bytes_max, struct ec_error *why);
+/* Map again so that [offset, bytes) appears twice in a row; for rings, whose offset is checked first. */
+int ec_segment_map_mirror(struct ec_segment_map *map, int fd, uint64_t offset,
+                          struct ec_error *why);
+void ec_segment_map_finish(struct ec_segment_map *map); /* accepts a zeroed one */
+
+/* Compare a copied header with what this build understands. */
+int ec_segment_check(const struct ec_segment_header *header, uint32_t kind, uint64_t file_bytes,
+                     struct ec_error *why);
+
+#endif

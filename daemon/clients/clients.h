@@ -1,0 +1,121 @@
+/* clients.h - who is connected, and who of them shares memory.
+ *
+ * A client is its connection and its process. It is made when a connection is accepted, gets an id
+ * at hello and its segments at attach. It ends in two steps:
+ *
+ *   hang-up      subscriptions, ports and readers end; others are told
+ *   process end  (pidfd, or hang-up of a client that never attached) references end
+ *
+ * The references of a process that still lives stay after a hang-up: nothing is freed under a running
+ * game because of a broken connection. The segments of the last dead clients are kept, so that their
+ * memory can still be reported.
+ *
+ * Thread: loop. */
+#ifndef ENGINE_CORED_CLIENTS_H
+#define ENGINE_CORED_CLIENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "foundation/error.h"
+#include "foundation/json/json_writer.h"
+#include "proto/client_segment.h"
+#include "proto/cursor_segment.h"
+#include "proto/tables.h"
+#include "segment/segment.h"
+
+struct services;
+struct clients;
+
+#define CLIENT_NAME_BYTES 48
+#define CLIENTS_DEAD_MAX 16
+
+/* How the control plane is reached from a client; NULL after the hang-up. */
+struct client_output {
+    /* Queue one whole notification line without LF; fds ride on its first byte and stay the caller's.
+     * Returns EC_OK, or EC_ERR_LIMIT when the output is full: it was dropped and counted. */
+    int (*notify)(void *connection, const char *line, size_t bytes, const int *fds,
+                  unsigned fd_count);
+    /* Unsent bytes, for senders that would rather wait. */
+    size_t (*pending)(void *connection);
+    /* End the connection; reason is a literal. */
+    void (*close)(void *connection, const char *reason);
+};
+
+enum client_state {
+    CLIENT_CONNECTED, /* its connection stands */
+    CLIENT_GONE,      /* hung up; its process still lives and may hold references */
+    CLIENT_DEAD,      /* its process ended; kept for memory.report */
+};
+
+struct client {
+    uint32_t id; /* 0 before hello */
+    enum client_state state;
+    char name[CLIENT_NAME_BYTES];
+    pid_t pid; /* from the kernel */
+    uid_t uid;
+    gid_t gid;
+    enum ec_role role;
+    enum ec_role role_max; /* what the peer's credentials allow */
+    int64_t since_ns;
+    int64_t ended_ns;
+    const char *close_reason; /* of the connection; NULL while it stands */
+    uint64_t lost_notifications;
+    uint32_t ports;   /* counted by the events module */
+    uint32_t readers; /* counted by the events module */
+
+    const struct client_output *output; /* NULL after the hang-up */
+    void *connection;
+
+    bool attached;
+    struct ec_segment_map client_map; /* their segments, read-only, checked */
+    struct ec_segment_map cursor_map;
+    int client_fd, cursor_fd, doorbell_fd; /* -1 when not attached */
+
+    struct client_private *private; /* clients.c's own: pidfd, list links */
+};
+
+int clients_init(struct services *services, struct ec_error *why); /* module phase */
+void clients_shutdown(struct services *services);
+
+/* A connection was accepted. The role comes from uid and gid: the daemon's uid and root are operator,
+ * members of group control.group are game, others are refused with EC_ERR_PERMISSION. */
+int clients_connect(struct clients *clients, int socket_fd, const struct client_output *output,
+                    void *connection, struct client **client, struct ec_error *why);
+/* The connection ended. The client may be freed before this returns. */
+void clients_hang_up(struct clients *clients, struct client *client, const char *reason);
+
+/* Iterate: NULL begins and ends. Connected and gone clients, in order of id; dead ones apart. */
+struct client *clients_next(struct clients *clients, struct client *client);
+struct client *clients_next_dead(struct clients *clients, struct client *client);
+struct client *clients_find(struct clients *clients, uint32_t id); /* connected or gone; NULL */
+unsigned clients_count(struct clients *clients);                   /* that said hello */
+
+/* Others are told when a client attaches, hangs up (or detaches) and when its process ended; in the
+ * order of registration. All of a client's fields are still valid in each of them. Each may be NULL. */
+struct client_hooks {
+    void (*attached)(void *context, struct client *client);
+    void (*left)(void *context, struct client *client);
+    void (*ended)(void *context, struct client *client);
+    /* Write further members of client.get, such as "ports":[…], into the open object. */
+    void (*describe)(void *context, struct client *client, struct ec_json_writer *writer);
+};
+int clients_add_hooks(struct clients *clients, const struct client_hooks *hooks, void *context);
+
+/* Typed views of the mapped segments; NULL unless attached (dead ones keep the client segment). */
+static inline const struct ec_client_segment *client_segment(const struct client *client)
+{
+    return client->client_map.base;
+}
+
+static inline const struct ec_cursor_segment *client_cursors(const struct client *client)
+{
+    return client->cursor_map.base;
+}
+
+/* Send a notification {"jsonrpc":"2.0","method":method,"params":params}: params is one JSON value. */
+int client_notify(struct client *client, const char *method, const struct ec_json_writer *params,
+                  const int *fds, unsigned fd_count);
+
+#endif

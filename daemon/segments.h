@@ -1,0 +1,44 @@
+/* segments.h - the daemon's own segments: clock page, directory, asset heap.
+ *
+ * Each is a memfd that the daemon maps writable before it seals it; clients get read-only
+ * descriptors. The event port of the daemon belongs to the events module.
+ *
+ * Protection: clock and directory carry F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE; the heap
+ * carries SHRINK | GROW, mode 0400 and is passed as a descriptor opened read-only, because
+ * FUTURE_WRITE forbids to punch holes. */
+#ifndef ENGINE_CORED_SEGMENTS_H
+#define ENGINE_CORED_SEGMENTS_H
+
+#include "foundation/error.h"
+#include "proto/clock_page.h"
+#include "proto/directory.h"
+
+struct services;
+struct segments;
+
+int segments_init(struct services *services, struct ec_error *why); /* module phase */
+void segments_shutdown(struct services *services);
+
+/* For tests: the same without the rest of the daemon. */
+int segments_create(uint64_t instance, uint64_t heap_bytes, struct segments **segments,
+                    struct ec_error *why);
+void segments_destroy(struct segments *segments);
+
+struct ec_clock_page *segments_clock(struct segments *segments);
+struct ec_directory *segments_directory(struct segments *segments);
+unsigned char *
+segments_heap(struct segments *segments); /* base of the file; page 0 is its header */
+uint64_t segments_heap_bytes(struct segments *segments);
+int segments_heap_fd(struct segments *segments); /* writable: for fallocate */
+
+/* What clients get, in the order of the attach reply: name, kind and a read-only descriptor. */
+struct segment_row {
+    const char *name; /* "clock", "directory", "heap" */
+    uint32_t kind;
+    uint64_t bytes;
+    int fd;                 /* owned by the segments */
+    const char *protection; /* for core.info: "sealed" or "read-only descriptor" */
+};
+const struct segment_row *segments_rows(struct segments *segments, unsigned *count);
+
+#endif

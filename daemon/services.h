@@ -1,0 +1,44 @@
+/* services.h - the registry of the daemon: one typed pointer per module.
+ *
+ * Filled in while the modules start, read-only afterwards. A module's own functions take their own
+ * state, so that a test builds one without the daemon; only command handlers and the module table
+ * see this struct. */
+#ifndef ENGINE_CORED_SERVICES_H
+#define ENGINE_CORED_SERVICES_H
+
+#include <stdint.h>
+
+struct uv_loop_s;
+struct breaker;
+struct clients;
+struct config;
+struct control;
+struct counters;
+struct events;
+struct resources;
+struct scheduler;
+struct segments;
+struct telemetry;
+
+struct services {
+    struct uv_loop_s *loop;
+    uint64_t instance; /* random id of this run */
+    int64_t started_ns;
+    const char *socket_path; /* as given or chosen; for core.info */
+
+    struct config *config;
+    struct counters *counters;
+    struct segments *segments;
+    struct clients *clients;
+    struct events *events;
+    struct scheduler *scheduler;
+    struct telemetry *telemetry;
+    struct resources *resources;
+    struct breaker *breaker;
+    struct control *control;
+};
+
+/* Ask the main loop to end in good order. Thread: loop. */
+void services_stop(struct services *services);
+
+#endif
