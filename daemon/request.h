@@ -27,7 +27,7 @@
 #include "foundation/error.h"
 #include "foundation/json/json_scan.h"
 #include "foundation/json/json_writer.h"
-#include "services.h"
+#include "daemon/services.h"
 
 struct cJSON;
 struct client;

@@ -23,7 +23,7 @@
 #define EC_ALLOCATOR_NAME_BYTES 32
 
 struct ec_tag_row {
-    char name[EC_TAG_NAME_BYTES]; /* empty: unused */
+    char name[EC_TAG_NAME_BYTES];  /* empty: unused */
     _Atomic uint64_t budget_bytes; /* 0: none */
     _Atomic uint64_t peak_bytes;   /* pushed in steps of EC_TAG_PEAK_STEP */
     uint64_t reserved[2];

@@ -54,10 +54,11 @@ struct ec_clock_snapshot {
 /* What changes with each step. Sleepers wait on change (futex, compare for inequality only) and take
  * the step from the 64-bit word. Written in the order step, due, change (release). */
 struct ec_step_word {
-    alignas(EC_HOT_BYTES) _Atomic uint32_t change; /* futex: each step, rate, epoch or breaker change */
-    _Atomic uint64_t step;                         /* the newest step that was reached */
-    _Atomic int64_t due_ns;                        /* when that step was due, in time of its source */
-    _Atomic int64_t next_due_ns;                   /* when the next one is due */
+    alignas(
+        EC_HOT_BYTES) _Atomic uint32_t change; /* futex: each step, rate, epoch or breaker change */
+    _Atomic uint64_t step;                     /* the newest step that was reached */
+    _Atomic int64_t due_ns;                    /* when that step was due, in time of its source */
+    _Atomic int64_t next_due_ns;               /* when the next one is due */
 };
 
 struct ec_clock_page {
@@ -65,7 +66,7 @@ struct ec_clock_page {
     alignas(EC_SEGMENT_HEADER_BYTES) _Atomic uint32_t latch; /* readers use copy[latch & 1] */
     alignas(EC_HOT_BYTES) struct ec_clock_snapshot copy[2];
     alignas(EC_HOT_BYTES) _Atomic uint32_t breaker_level; /* 0..3; outside the latch: one load */
-    alignas(EC_HOT_BYTES) _Atomic int64_t heartbeat_ns;   /* real time of the scheduler's last turn */
+    alignas(EC_HOT_BYTES) _Atomic int64_t heartbeat_ns; /* real time of the scheduler's last turn */
     alignas(EC_HOT_BYTES) struct ec_step_word step[EC_STEP_CLOCKS_MAX];
 };
 

@@ -46,8 +46,8 @@ enum ec_port_reader_state {
 };
 
 struct ec_port_reader {
-    _Atomic uint64_t reader_id;   /* 0: free */
-    _Atomic uint32_t state;       /* enum ec_port_reader_state */
+    _Atomic uint64_t reader_id; /* 0: free */
+    _Atomic uint32_t state;     /* enum ec_port_reader_state */
     uint32_t reserved;
     _Atomic uint64_t demotions;
     _Atomic uint64_t held_up_ns; /* how long it held the publisher up, summed */
@@ -74,8 +74,8 @@ struct ec_event_port {
     uint32_t mirrored;   /* 0: the ring is not mapped twice, events never cross its end */
     uint64_t ring_offset;
 
-    alignas(EC_HOT_BYTES) _Atomic uint64_t tail;        /* end of the committed events */
-    _Atomic uint64_t published;                         /* sequence of the event that starts at tail */
+    alignas(EC_HOT_BYTES) _Atomic uint64_t tail; /* end of the committed events */
+    _Atomic uint64_t published;                  /* sequence of the event that starts at tail */
     alignas(EC_HOT_BYTES) _Atomic uint64_t tail_intent; /* end of what may be being written */
     alignas(EC_HOT_BYTES) _Atomic uint64_t would_block; /* claims that found the ring full */
     _Atomic uint64_t refused;                           /* claims of unknown types or sizes */

@@ -44,19 +44,27 @@ static const struct field heap_fields[] = {
 };
 
 static const struct field client_fields[] = {
-    FIELD(ec_client_segment, pulse),        FIELD(ec_client_segment, breaker),
-    FIELD(ec_client_segment, threads_high), FIELD(ec_client_segment, tags),
-    FIELD(ec_client_segment, allocators),   FIELD(ec_client_segment, threads),
-    FIELD(ec_client_segment, hard),         FIELD(ec_client_segment, soft),
-    FIELD(ec_tag_row, peak_bytes),          FIELD(ec_tag_counters, bytes_out),
-    FIELD(ec_thread_row, tags),             FIELD(ec_allocator_row, name),
-    FIELD(ec_allocator_row, current_bytes), FIELD(ec_allocator_row, largest_free_bytes),
-    FIELD(ec_breaker_ack, sequence),        FIELD(ec_pulse, step_ns),
+    FIELD(ec_client_segment, pulse),
+    FIELD(ec_client_segment, breaker),
+    FIELD(ec_client_segment, threads_high),
+    FIELD(ec_client_segment, tags),
+    FIELD(ec_client_segment, allocators),
+    FIELD(ec_client_segment, threads),
+    FIELD(ec_client_segment, hard),
+    FIELD(ec_client_segment, soft),
+    FIELD(ec_tag_row, peak_bytes),
+    FIELD(ec_tag_counters, bytes_out),
+    FIELD(ec_thread_row, tags),
+    FIELD(ec_allocator_row, name),
+    FIELD(ec_allocator_row, current_bytes),
+    FIELD(ec_allocator_row, largest_free_bytes),
+    FIELD(ec_breaker_ack, sequence),
+    FIELD(ec_pulse, step_ns),
 };
 
 static const struct field cursor_fields[] = {
-    FIELD(ec_cursor_segment, sleep), FIELD(ec_cursor_segment, cursor),
-    FIELD(ec_cursor_segment, types), FIELD(ec_cursor_slot, reader_id),
+    FIELD(ec_cursor_segment, sleep),  FIELD(ec_cursor_segment, cursor),
+    FIELD(ec_cursor_segment, types),  FIELD(ec_cursor_slot, reader_id),
     FIELD(ec_cursor_slot, delivered), FIELD(ec_cursor_slot, lost_bytes),
     FIELD(ec_reader_type, delivered), FIELD(ec_reader_type, latency),
 };
@@ -79,12 +87,12 @@ static const struct {
     const struct field *fields;
     size_t count;
 } layouts[EC_SEGMENT_KINDS] = {
-    [EC_SEGMENT_CLOCK] = {{"clock", 1, 0}, FIELDS(clock)},
-    [EC_SEGMENT_DIRECTORY] = {{"directory", 1, 0}, FIELDS(directory)},
-    [EC_SEGMENT_HEAP] = {{"heap", 1, 0}, FIELDS(heap)},
-    [EC_SEGMENT_CLIENT] = {{"client", 1, 0}, FIELDS(client)},
-    [EC_SEGMENT_CURSOR] = {{"cursor", 1, 0}, FIELDS(cursor)},
-    [EC_SEGMENT_PORT] = {{"port", 1, 0}, FIELDS(port)},
+    [EC_SEGMENT_CLOCK] = { { "clock", 1, 0 }, FIELDS(clock) },
+    [EC_SEGMENT_DIRECTORY] = { { "directory", 1, 0 }, FIELDS(directory) },
+    [EC_SEGMENT_HEAP] = { { "heap", 1, 0 }, FIELDS(heap) },
+    [EC_SEGMENT_CLIENT] = { { "client", 1, 0 }, FIELDS(client) },
+    [EC_SEGMENT_CURSOR] = { { "cursor", 1, 0 }, FIELDS(cursor) },
+    [EC_SEGMENT_PORT] = { { "port", 1, 0 }, FIELDS(port) },
 };
 
 const struct ec_layout *ec_layout_of(uint32_t kind)

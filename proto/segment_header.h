@@ -20,7 +20,8 @@
 #define EC_SEGMENT_MAGIC 0x45524f4345474e45ull /* "ENGECORE" in little-endian bytes */
 #define EC_SEGMENT_HEADER_BYTES 4096
 #define EC_SEGMENT_BYTES_MAX (1ull << 40)
-#define EC_HOT_BYTES 128 /* one hot word per slot: two cache lines, because of adjacent-line prefetch */
+#define EC_HOT_BYTES                                                                               \
+    128 /* one hot word per slot: two cache lines, because of adjacent-line prefetch */
 
 enum ec_segment_kind {
     EC_SEGMENT_CLOCK = 1,     /* writer engine-cored */

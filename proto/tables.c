@@ -24,7 +24,7 @@
 #define TYPE_any EC_PARAM_ANY
 
 #define COMMAND(id, method, role, flags, help) static const struct ec_param_row params_##id[] = {
-#define PARAM(name, type, need, min, max, help) {#name, TYPE_##type, need, min, max, help},
+#define PARAM(name, type, need, min, max, help) { #name, TYPE_##type, need, min, max, help },
 #define RESULT(name, type, help)
 #define COMMAND_END(id)                                                                            \
     {                                                                                              \
@@ -40,7 +40,7 @@
 
 #define COMMAND(id, method, role, flags, help) static const struct ec_result_row results_##id[] = {
 #define PARAM(name, type, need, min, max, help)
-#define RESULT(name, type, help) {#name, TYPE_##type, help},
+#define RESULT(name, type, help) { #name, TYPE_##type, help },
 #define COMMAND_END(id)                                                                            \
     {                                                                                              \
         0                                                                                          \
@@ -54,15 +54,22 @@
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0] - 1)
 #define COMMAND(id, method, role, flags, help)                                                     \
-    {#id,          method,           role,        flags, help, params_##id, COUNT(params_##id),     \
-     results_##id, COUNT(results_##id)},
+    { #id,                                                                                         \
+      method,                                                                                      \
+      role,                                                                                        \
+      flags,                                                                                       \
+      help,                                                                                        \
+      params_##id,                                                                                 \
+      COUNT(params_##id),                                                                          \
+      results_##id,                                                                                \
+      COUNT(results_##id) },
 #define RESULT(name, type, help)
 #define COMMAND_END(id)
 const struct ec_command_row ec_commands[EC_COMMANDS] = {
 #include "proto/tables/commands.def"
 };
 
-#define ERROR(name, code, text) {#name, code, text},
+#define ERROR(name, code, text) { #name, code, text },
 const struct ec_error_row ec_errors[] = {
 #include "proto/tables/errors.def"
 };
@@ -74,18 +81,18 @@ const size_t ec_error_count = sizeof ec_errors / sizeof ec_errors[0];
 #define ROW_boolean(fallback) EC_CONFIG_BOOLEAN, fallback, NULL
 #define ROW_string(fallback) EC_CONFIG_STRING, 0, fallback
 #define CONFIG(id, key, type, fallback, min, max, unit, when, help)                                \
-    {key, ROW_##type(fallback), min, max, unit, when, help},
+    { key, ROW_##type(fallback), min, max, unit, when, help },
 const struct ec_config_row ec_configs[EC_CONFIGS] = {
 #include "proto/tables/config.def"
 };
 
-#define COUNTER(id, name, unit, help) {name, unit, help},
+#define COUNTER(id, name, unit, help) { name, unit, help },
 const struct ec_counter_row ec_counters[EC_COUNTERS] = {
 #include "proto/tables/counters.def"
 };
 
 #define SYSTEM_EVENT(id, name, help) static const struct ec_system_field_row fields_##id[] = {
-#define SYSTEM_FIELD(name, type, count, help) {#name, #type, count, help},
+#define SYSTEM_FIELD(name, type, count, help) { #name, #type, count, help },
 #define SYSTEM_EVENT_END(id)                                                                       \
     {                                                                                              \
         0                                                                                          \
@@ -97,7 +104,7 @@ const struct ec_counter_row ec_counters[EC_COUNTERS] = {
 #undef SYSTEM_FIELD
 #undef SYSTEM_EVENT_END
 
-#define SYSTEM_EVENT(id, name, help) {name, help, fields_##id, COUNT(fields_##id)},
+#define SYSTEM_EVENT(id, name, help) { name, help, fields_##id, COUNT(fields_##id) },
 #define SYSTEM_FIELD(name, type, count, help)
 #define SYSTEM_EVENT_END(id)
 const struct ec_system_event_row ec_system_events[EC_SYSTEM_EVENTS] = {
@@ -106,15 +113,15 @@ const struct ec_system_event_row ec_system_events[EC_SYSTEM_EVENTS] = {
 
 const char *ec_role_name(enum ec_role role)
 {
-    static const char *const names[] = {"none", "observer", "game", "operator"};
+    static const char *const names[] = { "none", "observer", "game", "operator" };
 
     return (size_t)role < sizeof names / sizeof names[0] ? names[role] : "unknown";
 }
 
 const char *ec_param_type_name(enum ec_param_type type)
 {
-    static const char *const names[] = {"integer", "number", "boolean", "string", "id",
-                                        "array",   "object", "scalar",  "any"};
+    static const char *const names[] = { "integer", "number", "boolean", "string", "id",
+                                         "array",   "object", "scalar",  "any" };
 
     return (size_t)type < sizeof names / sizeof names[0] ? names[type] : "unknown";
 }

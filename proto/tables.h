@@ -28,8 +28,9 @@ enum ec_param_type {
 struct ec_param_row {
     const char *name;
     enum ec_param_type type;
-    const char *need;     /* "!" required, "" optional, else the default as JSON text */
-    int64_t min, max;     /* of an integer or number; bytes of a string; 0, 0: no bound; max 0: no upper */
+    const char *need; /* "!" required, "" optional, else the default as JSON text */
+    int64_t min,
+        max; /* of an integer or number; bytes of a string; 0, 0: no bound; max 0: no upper */
     const char *help;
 };
 
@@ -149,6 +150,6 @@ extern const struct ec_system_event_row ec_system_events[EC_SYSTEM_EVENTS];
 
 const char *ec_role_name(enum ec_role role);             /* "operator" */
 const char *ec_param_type_name(enum ec_param_type type); /* "integer" */
-uint64_t ec_commands_hash(void);                         /* over names, types and roles of all rows */
+uint64_t ec_commands_hash(void); /* over names, types and roles of all rows */
 
 #endif

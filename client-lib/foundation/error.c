@@ -78,3 +78,27 @@ static size_t format_text(char *text, const char *format, va_list arguments)
     text[bytes] = '\0';
     return bytes;
 }
+
+/* The installed header spells the codes out, for people; the table is their source. */
+#define ERROR(name, number, text) _Static_assert(EC_ERR_##name == (number), #name);
+#include "proto/tables/errors.def"
+#undef ERROR
+
+const char *ec_error_text(int code)
+{
+    static const struct {
+        int code;
+        const char *text;
+    } rows[] = {
+        { EC_OK, "done" },
+        { EC_AGAIN, "not now" },
+#define ERROR(name, number, text) { number, text },
+#include "proto/tables/errors.def"
+#undef ERROR
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (rows[i].code == code)
+            return rows[i].text;
+    return "unknown error";
+}

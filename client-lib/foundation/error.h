@@ -21,15 +21,7 @@
 #ifndef EC_FOUNDATION_ERROR_H
 #define EC_FOUNDATION_ERROR_H
 
-#include "proto/error.h"
-
-#define EC_ERROR_TEXT_BYTES 256 /* three or four prefixes and a path; fits a log record */
-
-/* Zero means that nothing failed. */
-struct ec_error {
-    int code;
-    char text[EC_ERROR_TEXT_BYTES];
-};
+#include <engine-core/error.h>
 
 /* Set code and text, and return the code. An earlier reason is replaced. */
 int ec_fail(struct ec_error *why, int code, const char *format, ...)
