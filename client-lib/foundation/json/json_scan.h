@@ -41,7 +41,7 @@
 
 /* Zero means the default. */
 struct ec_json_limits {
-    uint32_t depth; /* 1..EC_JSON_DEPTH_MAX */
+    uint32_t depth; /* 1..EC_JSON_DEPTH_MAX; more counts as that */
 };
 
 enum ec_json_fault_kind {

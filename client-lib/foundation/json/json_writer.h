@@ -25,7 +25,7 @@
 #ifndef EC_FOUNDATION_JSON_WRITER_H
 #define EC_FOUNDATION_JSON_WRITER_H
 
-#include "foundation/json/json_scan.h"
+#include "foundation/json/json_span.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,9 +47,9 @@ struct ec_json_writer {
     ec_json_grow grow; /* NULL: the buffer is fixed */
     void *context;
     int status;
-    bool comma;        /* a value stands before this place */
-    bool after_key;    /* the next thing must be a value */
-    uint32_t depth;    /* open objects and arrays */
+    bool comma;         /* a value stands before this place */
+    bool after_key;     /* the next thing must be a value */
+    uint32_t depth;     /* open objects and arrays */
     uint64_t is_object; /* bit depth - 1: what the innermost one is */
 };
 
