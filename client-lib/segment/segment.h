@@ -22,7 +22,7 @@ struct ec_segment_desc {
     uint64_t client_id; /* of the writer; 0: engine-cored */
     uint64_t instance;
     bool punchable;         /* the heap: no FUTURE_WRITE seal, so that holes can be punched */
-    bool populate;          /* touch every page now: no fault later */
+    bool populate;          /* reserve and touch every page now: no shortage and no fault later */
     uint64_t mirror_offset; /* [mirror_offset, bytes) is mapped twice in a row; 0: not */
 };
 
@@ -59,8 +59,19 @@ int ec_segment_map_mirror(struct ec_segment_map *map, int fd, uint64_t offset,
                           struct ec_error *why);
 void ec_segment_map_finish(struct ec_segment_map *map); /* accepts a zeroed one */
 
-/* Compare a copied header with what this build understands. */
+/* Compare a copied header with what this build understands: EC_OK or EC_ERR_LAYOUT. */
 int ec_segment_check(const struct ec_segment_header *header, uint32_t kind, uint64_t file_bytes,
                      struct ec_error *why);
+
+/* The first field in which the header differs, for those who report it as data. A map whose
+ * initialisation failed keeps size and header (zero when it did not come so far) for this.
+ * Returns false when nothing differs. */
+struct ec_segment_mismatch {
+    const char *field;
+    uint64_t got;
+    uint64_t expected;
+};
+bool ec_segment_mismatch(const struct ec_segment_header *header, uint32_t kind, uint64_t file_bytes,
+                         struct ec_segment_mismatch *mismatch);
 
 #endif
