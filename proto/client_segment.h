@@ -38,6 +38,12 @@ struct ec_tag_counters {
     _Atomic uint64_t bytes_out;
 };
 
+/* What a thread did to one allocator, by the index of its row; counts blocks of block_bytes each. */
+struct ec_allocator_counters {
+    _Atomic uint64_t allocs;
+    _Atomic uint64_t frees;
+};
+
 /* A thread slot. A thread that ends leaves its slot, counts included, to the next one. The last slot
  * is shared by threads that found no free one; its counters are added to atomically. */
 struct ec_thread_row {
@@ -45,6 +51,7 @@ struct ec_thread_row {
     _Atomic uint32_t tid;
     char name[EC_THREAD_NAME_BYTES];
     alignas(EC_HOT_BYTES) struct ec_tag_counters tags[EC_TAGS_MAX];
+    struct ec_allocator_counters allocators[EC_ALLOCATORS_MAX];
 };
 
 enum ec_allocator_kind {
@@ -58,17 +65,23 @@ enum ec_allocator_kind {
     EC_ALLOCATOR_DEBUG = 7,
 };
 
-/* One allocator's statistics. kind is stored last (release) when a row is taken. */
+/* One allocator's statistics. kind is stored last (release) when a row is taken.
+ *
+ * An allocator with one user at a time (arena) stores current_bytes, count and total here. One with
+ * many (pool) leaves them 0 and sets block_bytes: its threads count in their own rows. The reader
+ * adds both; ec_allocator_sum() in proto/memory_rows.h does it. */
 struct ec_allocator_row {
     alignas(EC_HOT_BYTES) _Atomic uint32_t kind; /* enum ec_allocator_kind; 0: unused */
     uint32_t tag;
     char name[EC_ALLOCATOR_NAME_BYTES];
+    _Atomic uint64_t block_bytes; /* of each block that the thread rows count; 0: they count none */
     _Atomic uint64_t current_bytes;
     _Atomic uint64_t peak_bytes;
     _Atomic uint64_t capacity_bytes;
-    _Atomic uint64_t count;  /* live blocks */
-    _Atomic uint64_t total;  /* allocations since it was made */
-    _Atomic uint64_t failed; /* refused: full, too large, zero, overflow */
+    _Atomic uint64_t count;     /* live blocks */
+    _Atomic uint64_t total;     /* allocations since it was made */
+    _Atomic uint64_t failed;    /* refused: full, too large, zero, overflow */
+    _Atomic uint64_t fallbacks; /* allocations that went to the general heap, for want of room */
     _Atomic uint64_t largest_free_bytes;
 };
 
