@@ -3,11 +3,13 @@
  * Writer: the scheduler thread of engine-cored; the breaker word is written by its main loop.
  * Readers: every client, mapped read-only; no system call.
  *
- *   header | latch { sequence, copy[2] } | breaker | heartbeat | step[16] { change, step, due }
+ *   header | latch, game_copy[2] | step_copy[2][16] | breaker | heartbeat | step[16] { change, … }
  *
- * The latch is two copies and a counter: readers use copy[sequence & 1] while the writer changes the
- * other one, so that a writer killed between any two stores never stops a reader. Its two sides
- * stand in segment/clock_page.h. Snapshots change only when a rate, scale or pause changes. */
+ * The latch is two copies and a counter: readers use the copies [latch & 1] while the writer changes
+ * the others, so that a writer killed between any two stores never stops a reader. Its two sides
+ * stand in segment/clock_page.h. Snapshots change only when a rate, scale or pause changes. At rest
+ * the latch is even, and with game_copy[0] it fills one cache line: all that reading game time
+ * touches. */
 #ifndef EC_PROTO_CLOCK_PAGE_H
 #define EC_PROTO_CLOCK_PAGE_H
 
@@ -27,12 +29,17 @@ struct ec_game_snapshot {
     int64_t real0_ns;
     int64_t game0_ns;
     uint64_t remainder; /* in 1/scale_den ns, below scale_den */
-    uint32_t scale_num; /* 0 while paused */
-    uint32_t scale_den;
-    uint32_t paused; /* 0 or 1; scale_num comes back from the daemon on resume */
+    uint64_t scale_num; /* 0 while paused; at most 100 * scale_den */
+    uint64_t scale_den; /* 1..EC_SCALE_DEN_MAX */
+    uint64_t epoch;     /* raised by roll-back and by a discontinuity of time */
+    uint32_t paused;    /* 0 or 1; scale_num comes back from the daemon on resume */
     uint32_t reserved;
-    uint64_t epoch; /* raised by roll-back and by a discontinuity of time */
 };
+
+/* Wide enough for remainders to be carried exactly between decimal scales; products stay below
+ * 2^127 for 292 years. */
+#define EC_SCALE_DEN_MAX (1ull << 56)
+#define EC_SCALE_MAX 100
 
 /* Step n is due at base + ceil((fraction + (n - n0) * period_num) / period_den) ns of its source. */
 struct ec_step_snapshot {
@@ -42,17 +49,20 @@ struct ec_step_snapshot {
     int64_t base_ns;
     uint64_t fraction; /* in 1/period_den ns, below period_den */
     uint64_t n0;
-    uint64_t period_num; /* period in ns as a reduced fraction */
+    uint64_t period_num; /* period in ns; both below EC_PERIOD_TERM_MAX */
     uint64_t period_den;
 };
 
+#define EC_PERIOD_TERM_MAX (1ull << 62) /* products stay below 2^126 for 292 years */
+
+/* All that the latch guards, as the writer keeps it. */
 struct ec_clock_snapshot {
     struct ec_game_snapshot game;
     struct ec_step_snapshot step[EC_STEP_CLOCKS_MAX];
 };
 
 /* What changes with each step. Sleepers wait on change (futex, compare for inequality only) and take
- * the step from the 64-bit word. Written in the order step, due, change (release). */
+ * the step from the 64-bit word. Written in the order step, due times, change (release). */
 struct ec_step_word {
     alignas(
         EC_HOT_BYTES) _Atomic uint32_t change; /* futex: each step, rate, epoch or breaker change */
@@ -63,8 +73,10 @@ struct ec_step_word {
 
 struct ec_clock_page {
     struct ec_segment_header header;
-    alignas(EC_SEGMENT_HEADER_BYTES) _Atomic uint32_t latch; /* readers use copy[latch & 1] */
-    alignas(EC_HOT_BYTES) struct ec_clock_snapshot copy[2];
+    alignas(EC_SEGMENT_HEADER_BYTES) _Atomic uint32_t latch; /* readers use copies [latch & 1] */
+    uint32_t reserved;
+    struct ec_game_snapshot game_copy[2];
+    alignas(EC_HOT_BYTES) struct ec_step_snapshot step_copy[2][EC_STEP_CLOCKS_MAX];
     alignas(EC_HOT_BYTES) _Atomic uint32_t breaker_level; /* 0..3; outside the latch: one load */
     alignas(EC_HOT_BYTES) _Atomic int64_t heartbeat_ns; /* real time of the scheduler's last turn */
     alignas(EC_HOT_BYTES) struct ec_step_word step[EC_STEP_CLOCKS_MAX];

@@ -22,21 +22,22 @@ struct field {
     }
 
 static const struct field clock_fields[] = {
-    FIELD(ec_clock_page, latch),         FIELD(ec_clock_page, copy),
-    FIELD(ec_clock_page, breaker_level), FIELD(ec_clock_page, heartbeat_ns),
-    FIELD(ec_clock_page, step),          FIELD(ec_step_word, change),
-    FIELD(ec_step_word, step),           FIELD(ec_step_word, due_ns),
-    FIELD(ec_step_word, next_due_ns),    FIELD(ec_game_snapshot, remainder),
-    FIELD(ec_game_snapshot, epoch),      FIELD(ec_step_snapshot, fraction),
-    FIELD(ec_step_snapshot, period_num), FIELD(ec_step_snapshot, period_den),
+    FIELD(ec_clock_page, latch),         FIELD(ec_clock_page, game_copy),
+    FIELD(ec_clock_page, step_copy),     FIELD(ec_clock_page, breaker_level),
+    FIELD(ec_clock_page, heartbeat_ns),  FIELD(ec_clock_page, step),
+    FIELD(ec_step_word, change),         FIELD(ec_step_word, step),
+    FIELD(ec_step_word, due_ns),         FIELD(ec_step_word, next_due_ns),
+    FIELD(ec_game_snapshot, remainder),  FIELD(ec_game_snapshot, epoch),
+    FIELD(ec_step_snapshot, fraction),   FIELD(ec_step_snapshot, period_num),
+    FIELD(ec_step_snapshot, period_den),
 };
 
 static const struct field directory_fields[] = {
-    FIELD(ec_directory, high),         FIELD(ec_directory, index),
-    FIELD(ec_directory, entries),      FIELD(ec_directory_entry, life),
-    FIELD(ec_directory_entry, offset), FIELD(ec_directory_entry, bytes),
-    FIELD(ec_directory_entry, kind),   FIELD(ec_directory_entry, stride),
-    FIELD(ec_directory_entry, name),
+    FIELD(ec_directory, high),         FIELD(ec_directory, membarrier),
+    FIELD(ec_directory, index),        FIELD(ec_directory, entries),
+    FIELD(ec_directory_entry, life),   FIELD(ec_directory_entry, offset),
+    FIELD(ec_directory_entry, bytes),  FIELD(ec_directory_entry, kind),
+    FIELD(ec_directory_entry, stride), FIELD(ec_directory_entry, name),
 };
 
 static const struct field heap_fields[] = {
