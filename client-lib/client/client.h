@@ -27,6 +27,7 @@ struct ec_client {
     struct ec_segment_map clock;
     struct ec_segment_map directory;
     struct ec_segment_map heap;
+    _Atomic uint32_t reference_order; /* client/resource.c: enum ec_reference_order; 0 at first */
 
     struct ec_event_peers *event_peers;
     struct ec_client_private *private; /* client.c's own */

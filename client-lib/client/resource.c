@@ -1,0 +1,118 @@
+/* resource.c - find, acquire and release through the mapped directory and heap.
+ *
+ * The protocol of acquire against evict stands in segment/references.h. What the directory says is
+ * copied while the reference is held, which keeps it still, and bounded by the mapping of the heap. */
+#include <engine-core/resource.h>
+
+#include <assert.h>
+
+#include "client/client.h"
+#include "proto/handle.h"
+#include "segment/directory.h"
+#include "segment/references.h"
+
+static enum ec_reference_order order_decide(struct ec_client *client);
+static int view_copy(const struct ec_client *client, const struct ec_directory_entry *entry,
+                     struct ec_resource_view *view);
+
+static inline enum ec_reference_order order_of(struct ec_client *client)
+{
+    uint32_t order = atomic_load_explicit(&client->reference_order, memory_order_relaxed);
+
+    if (__builtin_expect(order != EC_REFERENCE_UNDECIDED, 1))
+        return (enum ec_reference_order)order;
+    return order_decide(client);
+}
+
+int ec_resource_find(struct ec_client *client, const char *name, ec_resource *resource)
+{
+    const struct ec_directory *directory = ec_client_directory(client);
+    uint32_t index = ec_directory_find(directory, name);
+    uint64_t life;
+
+    resource->value = 0;
+    if (index == EC_RESOURCE_NONE)
+        return EC_ERR_NOT_FOUND;
+    life = atomic_load_explicit(&directory->entries[index].life, memory_order_acquire);
+    switch (ec_life_state(life)) {
+    case EC_RESOURCE_READY:
+        resource->value = ec_handle_make(index, ec_life_generation(life));
+        return EC_OK;
+    case EC_RESOURCE_LOADING:
+    case EC_RESOURCE_EVICTING:
+        return EC_AGAIN;
+    default:
+        return EC_ERR_STATE;
+    }
+}
+
+int ec_resource_acquire(struct ec_client *client, ec_resource resource,
+                        struct ec_resource_view *view)
+{
+    uint32_t index = ec_handle_index(resource.value);
+    uint32_t thread = ec_client_thread_slot(client);
+    const struct ec_directory_entry *entry;
+    int rc;
+
+    if (index >= EC_RESOURCES_MAX)
+        return EC_ERR_STALE;
+    entry = &ec_client_directory(client)->entries[index];
+    rc = ec_reference_acquire(&ec_client_own(client)->hard.count[thread][index],
+                              ec_reference_row_is_shared(thread), order_of(client), &entry->life,
+                              ec_handle_generation(resource.value));
+    if (rc != EC_OK || view == NULL)
+        return rc;
+    rc = view_copy(client, entry, view);
+    if (rc < 0)
+        ec_resource_release(client, resource);
+    return rc;
+}
+
+void ec_resource_release(struct ec_client *client, ec_resource resource)
+{
+    uint32_t index = ec_handle_index(resource.value);
+    uint32_t thread = ec_client_thread_slot(client);
+
+    assert(index < EC_RESOURCES_MAX);
+    if (index >= EC_RESOURCES_MAX)
+        return; /* never acquired: there is nothing to give back */
+    ec_reference_release(&ec_client_own(client)->hard.count[thread][index],
+                         ec_reference_row_is_shared(thread));
+}
+
+/* Several threads may come here at once; all decide the same. */
+static enum ec_reference_order order_decide(struct ec_client *client)
+{
+    bool daemon_fences =
+        atomic_load_explicit(&ec_client_directory(client)->membarrier, memory_order_relaxed) != 0;
+    enum ec_reference_order order = ec_reference_register(daemon_fences);
+
+    atomic_store_explicit(&client->reference_order, (uint32_t)order, memory_order_relaxed);
+    return order;
+}
+
+static int view_copy(const struct ec_client *client, const struct ec_directory_entry *entry,
+                     struct ec_resource_view *view)
+{
+    uint64_t offset = atomic_load_explicit(&entry->offset, memory_order_relaxed);
+    uint64_t bytes = atomic_load_explicit(&entry->bytes, memory_order_relaxed);
+    uint64_t pixels_bytes;
+
+    if (offset > client->heap.bytes || bytes > client->heap.bytes - offset)
+        return EC_ERR_LAYOUT;
+    *view = (struct ec_resource_view) {
+        .data = (const unsigned char *)client->heap.base + offset,
+        .bytes = bytes,
+        .content =
+            (enum ec_resource_content)atomic_load_explicit(&entry->kind, memory_order_relaxed),
+        .width = atomic_load_explicit(&entry->width, memory_order_relaxed),
+        .height = atomic_load_explicit(&entry->height, memory_order_relaxed),
+        .channels = atomic_load_explicit(&entry->channels, memory_order_relaxed),
+        .stride = atomic_load_explicit(&entry->stride, memory_order_relaxed),
+    };
+    /* A game that walks over the rows must stay inside the bytes. */
+    pixels_bytes = (uint64_t)view->stride * view->height;
+    if (pixels_bytes > bytes || (uint64_t)view->width * view->channels > view->stride)
+        return EC_ERR_LAYOUT;
+    return EC_OK;
+}
