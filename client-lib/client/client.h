@@ -14,6 +14,7 @@
 #include "segment/segment.h"
 
 struct ec_event_peers; /* client/event_peers.c: ports and readers of this client */
+struct ec_memory_sink; /* client/memory.c: where this client's allocators count */
 
 struct ec_client {
     uint32_t id;
@@ -30,6 +31,7 @@ struct ec_client {
     _Atomic uint32_t reference_order; /* client/resource.c: enum ec_reference_order; 0 at first */
 
     struct ec_event_peers *event_peers;
+    struct ec_memory_sink *memory;
     struct ec_client_private *private; /* client.c's own */
 };
 
@@ -57,6 +59,11 @@ static inline const struct ec_directory *ec_client_directory(const struct ec_cli
  * registers the notification handlers event.port.added|removed and event.reader.added|removed. */
 int ec_event_peers_create(struct ec_client *client, struct ec_error *why);
 void ec_event_peers_destroy(struct ec_client *client);
+
+/* client/memory.c: called by ec_client_create once the client segment is made and before it is handed
+ * up, so that the daemon finds the names of the tags, and by destroy before the segment goes. */
+int ec_client_memory_create(struct ec_client *client, struct ec_error *why);
+void ec_client_memory_destroy(struct ec_client *client); /* accepts one without */
 
 /* The thread slot of the calling thread in the client segment, 0..EC_THREADS_MAX-1, claimed at first
  * use and left to the next thread at its end (foundation of references and memory counters). */
