@@ -1,0 +1,199 @@
+/* telemetry.c - sum up per-thread rows. All counters are monotonic with one writer each, so relaxed
+ * loads are enough: a sum is as new as its oldest load. */
+#include "segment/telemetry.h"
+
+#include <string.h>
+
+#define RESOURCES_AT_ONCE 512
+#define ACK_TRIES 8
+
+static uint32_t threads_used(const struct ec_client_segment *segment);
+static void text_copy(char *text, const char *foreign, size_t bytes);
+static uint64_t add_saturated(uint64_t a, uint64_t b);
+static uint64_t reference_sum(const struct ec_reference_rows *rows, uint32_t threads,
+                              uint32_t resources);
+
+static inline uint64_t load(const _Atomic uint64_t *value)
+{
+    return atomic_load_explicit(value, memory_order_relaxed);
+}
+
+/* What a tag holds now. Frees are read before allocations, so that a block that comes and goes in
+ * between is seen as held, not as given back twice. */
+static bool tag_read(const struct ec_client_segment *segment, uint32_t tag, struct ec_tag_sum *sum)
+{
+    const struct ec_tag_row *row = &segment->tags[tag];
+    const uint32_t threads = threads_used(segment);
+    uint64_t allocs = 0, frees = 0, in = 0, out = 0;
+
+    for (uint32_t i = 0; i < threads; i++) {
+        out += load(&segment->threads[i].tags[tag].bytes_out);
+        frees += load(&segment->threads[i].tags[tag].frees);
+    }
+    atomic_thread_fence(memory_order_acquire); /* keeps the two passes in this order */
+    for (uint32_t i = 0; i < threads; i++) {
+        in += load(&segment->threads[i].tags[tag].bytes_in);
+        allocs += load(&segment->threads[i].tags[tag].allocs);
+    }
+    text_copy(sum->name, row->name, sizeof sum->name);
+    sum->bytes = in > out ? in - out : 0;
+    sum->count = allocs > frees ? allocs - frees : 0;
+    sum->budget_bytes = load(&row->budget_bytes);
+    sum->peak_bytes = load(&row->peak_bytes);
+    if (sum->peak_bytes < sum->bytes)
+        sum->peak_bytes = sum->bytes;
+    return sum->name[0] != '\0' || allocs != 0 || in != 0;
+}
+
+unsigned ec_telemetry_tags(const struct ec_client_segment *segment,
+                           struct ec_tag_sum tags[EC_TAGS_MAX])
+{
+    unsigned count = 0;
+
+    for (uint32_t tag = 0; tag < EC_TAGS_MAX; tag++)
+        if (tag_read(segment, tag, &tags[count]))
+            count++;
+    return count;
+}
+
+void ec_telemetry_memory(const struct ec_client_segment *segment, struct ec_memory_sum *sum)
+{
+    struct ec_tag_sum tag;
+
+    *sum = (struct ec_memory_sum) { 0 };
+    for (uint32_t i = 0; i < EC_TAGS_MAX; i++)
+        if (tag_read(segment, i, &tag)) {
+            sum->bytes = add_saturated(sum->bytes, tag.bytes);
+            sum->peak_bytes = add_saturated(sum->peak_bytes, tag.peak_bytes);
+        }
+}
+
+unsigned ec_telemetry_allocators(const struct ec_client_segment *segment,
+                                 struct ec_allocator_sum allocators[EC_ALLOCATORS_MAX])
+{
+    unsigned count = 0;
+
+    for (uint32_t i = 0; i < EC_ALLOCATORS_MAX; i++) {
+        const struct ec_allocator_row *row = &segment->allocators[i];
+        struct ec_allocator_sum *sum = &allocators[count];
+        uint32_t tag;
+
+        /* Acquire: pairs with the release store that takes the row, after name and tag. */
+        sum->kind = atomic_load_explicit(&row->kind, memory_order_acquire);
+        if (sum->kind == EC_ALLOCATOR_NONE)
+            continue;
+        tag = *(const volatile uint32_t *)&row->tag; /* one load: it is an index */
+        sum->tag[0] = '\0';
+        if (tag < EC_TAGS_MAX)
+            text_copy(sum->tag, segment->tags[tag].name, sizeof sum->tag);
+        text_copy(sum->name, row->name, sizeof sum->name);
+        sum->current_bytes = load(&row->current_bytes);
+        sum->peak_bytes = load(&row->peak_bytes);
+        sum->capacity_bytes = load(&row->capacity_bytes);
+        sum->count = load(&row->count);
+        sum->total = load(&row->total);
+        sum->failed = load(&row->failed);
+        sum->largest_free_bytes = load(&row->largest_free_bytes);
+        count++;
+    }
+    return count;
+}
+
+const char *ec_allocator_kind_name(uint32_t kind)
+{
+    static const char *const names[] = {
+        [EC_ALLOCATOR_NONE] = "none",
+        [EC_ALLOCATOR_ARENA] = "arena",
+        [EC_ALLOCATOR_STACK] = "stack",
+        [EC_ALLOCATOR_POOL] = "pool",
+        [EC_ALLOCATOR_SLAB] = "slab",
+        [EC_ALLOCATOR_ALIGNED] = "aligned",
+        [EC_ALLOCATOR_OBJECT_POOL] = "object_pool",
+        [EC_ALLOCATOR_DEBUG] = "debug",
+    };
+
+    return kind < sizeof names / sizeof names[0] ? names[kind] : "unknown";
+}
+
+void ec_telemetry_references(const struct ec_client_segment *segment, uint32_t resources,
+                             struct ec_reference_sum *sum)
+{
+    const uint32_t threads = threads_used(segment);
+
+    if (resources > EC_RESOURCES_MAX)
+        resources = EC_RESOURCES_MAX;
+    sum->hard = reference_sum(&segment->hard, threads, resources);
+    sum->soft = reference_sum(&segment->soft, threads, resources);
+}
+
+void ec_telemetry_pulse(const struct ec_client_segment *segment, struct ec_pulse_seen *pulse)
+{
+    int64_t frame_ns = atomic_load_explicit(&segment->pulse.frame_ns, memory_order_relaxed);
+    int64_t step_ns = atomic_load_explicit(&segment->pulse.step_ns, memory_order_relaxed);
+
+    pulse->frame = load(&segment->pulse.frame);
+    pulse->step = load(&segment->pulse.step);
+    pulse->last_ns = frame_ns > step_ns ? frame_ns : step_ns;
+}
+
+bool ec_telemetry_ack(const struct ec_client_segment *segment, struct ec_ack_seen *ack)
+{
+    const struct ec_breaker_ack *from = &segment->breaker;
+
+    for (unsigned i = 0; i < ACK_TRIES; i++) {
+        /* Acquire: pairs with the release store of sequence in ec_breaker_ack(). */
+        ack->sequence = atomic_load_explicit(&from->sequence, memory_order_acquire);
+        ack->level = atomic_load_explicit(&from->level, memory_order_relaxed);
+        ack->at_ns = atomic_load_explicit(&from->at_ns, memory_order_relaxed);
+        ack->freed_bytes = load(&from->freed_bytes);
+        /* Pairs with the writer's release fence: who read a newer field sees the odd sequence. */
+        atomic_thread_fence(memory_order_acquire);
+        if (ack->sequence % 2 == 0 && load(&from->sequence) == ack->sequence)
+            return true;
+    }
+    return false;
+}
+
+static uint32_t threads_used(const struct ec_client_segment *segment)
+{
+    uint32_t high = atomic_load_explicit(&segment->threads_high, memory_order_relaxed);
+
+    return high < EC_THREADS_MAX ? high : EC_THREADS_MAX;
+}
+
+/* Copy once, then look only at the copy. */
+static void text_copy(char *text, const char *foreign, size_t bytes)
+{
+    memcpy(text, foreign, bytes - 1);
+    text[bytes - 1] = '\0';
+    for (char *c = text; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7f)
+            *c = '?';
+}
+
+static uint64_t add_saturated(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+/* Row by row for some hundred resources at a time: rows are 64 KiB apart. */
+static uint64_t reference_sum(const struct ec_reference_rows *rows, uint32_t threads,
+                              uint32_t resources)
+{
+    uint64_t total = 0;
+
+    for (uint32_t from = 0; from < resources; from += RESOURCES_AT_ONCE) {
+        uint32_t count =
+            resources - from < RESOURCES_AT_ONCE ? resources - from : RESOURCES_AT_ONCE;
+        int64_t held[RESOURCES_AT_ONCE] = { 0 };
+
+        for (uint32_t thread = 0; thread < threads; thread++)
+            for (uint32_t i = 0; i < count; i++)
+                held[i] +=
+                    atomic_load_explicit(&rows->count[thread][from + i], memory_order_relaxed);
+        for (uint32_t i = 0; i < count; i++)
+            if (held[i] > 0)
+                total += (uint64_t)held[i];
+    }
+    return total;
+}
