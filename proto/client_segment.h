@@ -92,7 +92,8 @@ struct ec_pulse {
     _Atomic int64_t step_ns;                      /* real time when it was seen */
 };
 
-/* The client's answer to the breaker; sequence is stored last (release). */
+/* The client's answer to the breaker; sequence is odd while it is changed and 0 before the first.
+ * Its two sides are ec_breaker_ack() in client/breaker.c and ec_telemetry_ack(). */
 struct ec_breaker_ack {
     alignas(EC_HOT_BYTES) _Atomic uint32_t level;
     _Atomic int64_t at_ns;

@@ -1,0 +1,93 @@
+/* The breaker promises: the daemon's level in one load, and an answer that is whole or absent. */
+#include <engine-core/breaker.h>
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "segment/telemetry.h"
+
+static struct ec_client client;
+static struct ec_client_segment *own;
+static struct ec_clock_page *clock_page;
+
+static void *zeroed(size_t bytes)
+{
+    void *memory;
+
+    bytes = (bytes + 4095) & ~(size_t)4095;
+    memory = aligned_alloc(4096, bytes);
+    ck_assert_ptr_nonnull(memory);
+    return memset(memory, 0, bytes);
+}
+
+static void set_up(void)
+{
+    own = zeroed(sizeof *own);
+    clock_page = zeroed(sizeof *clock_page);
+    client.own.base = own;
+    client.clock.base = clock_page;
+}
+
+static void tear_down(void)
+{
+    free(own);
+    free(clock_page);
+}
+
+START_TEST(the_level_is_the_daemons)
+{
+    for (uint32_t level = 0; level <= 3; level++) {
+        atomic_store(&clock_page->breaker_level, level);
+        ck_assert_uint_eq(ec_breaker_level(&client), level);
+    }
+    atomic_store(&clock_page->breaker_level, 77);
+    ck_assert_uint_eq(ec_breaker_level(&client), EC_BREAKER_EMERGENCY);
+}
+END_TEST
+
+START_TEST(before_the_first_answer_there_is_none)
+{
+    struct ec_ack_seen ack;
+
+    ck_assert(ec_telemetry_ack(own, &ack));
+    ck_assert_uint_eq(ack.sequence, 0);
+}
+END_TEST
+
+START_TEST(the_daemon_reads_the_last_answer)
+{
+    struct ec_ack_seen first, second;
+
+    ec_breaker_ack(&client, 1, 100);
+    ck_assert(ec_telemetry_ack(own, &first));
+    ec_breaker_ack(&client, 2, 4096);
+    ck_assert(ec_telemetry_ack(own, &second));
+    ck_assert_uint_eq(first.level, 1);
+    ck_assert_uint_eq(second.level, 2);
+    ck_assert_uint_eq(second.freed_bytes, 4096);
+    ck_assert_uint_gt(second.sequence, first.sequence);
+    ck_assert_int_gt(first.at_ns, 0);
+    ck_assert_int_ge(second.at_ns, first.at_ns);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("breaker");
+    TCase *tcase = tcase_create("breaker");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, the_level_is_the_daemons);
+    tcase_add_test(tcase, before_the_first_answer_there_is_none);
+    tcase_add_test(tcase, the_daemon_reads_the_last_answer);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
