@@ -19,6 +19,7 @@ struct ec_memory_sink; /* client/memory.c: where this client's allocators count 
 struct ec_client {
     uint32_t id;
     uint64_t instance;
+    uint64_t serial; /* of this client in this process, from 1; never used again */
     struct ec_connection *connection;
 
     struct ec_segment own;     /* the client segment */
@@ -33,6 +34,7 @@ struct ec_client {
     struct ec_event_peers *event_peers;
     struct ec_memory_sink *memory;
     struct ec_client_private *private; /* client.c's own */
+    struct ec_client *next_live;       /* live_clients.c's own */
 };
 
 static inline struct ec_client_segment *ec_client_own(struct ec_client *client)
@@ -65,8 +67,13 @@ void ec_event_peers_destroy(struct ec_client *client);
 int ec_client_memory_create(struct ec_client *client, struct ec_error *why);
 void ec_client_memory_destroy(struct ec_client *client); /* accepts one without */
 
-/* The thread slot of the calling thread in the client segment, 0..EC_THREADS_MAX-1, claimed at first
- * use and left to the next thread at its end (foundation of references and memory counters). */
+/* The thread slot of the calling thread in the client segment, claimed at first use and left at the
+ * thread's end, counts included, to the next one. What lies in slots [0, EC_THREAD_SLOT_SHARED) has
+ * this thread as its only writer. EC_THREAD_SLOT_SHARED belongs to all threads that found no free
+ * slot: add to its counts atomically.
+ *
+ * Cost: a compare once the thread has its slot. */
+#define EC_THREAD_SLOT_SHARED (EC_THREADS_MAX - 1)
 uint32_t ec_client_thread_slot(struct ec_client *client);
 
 #endif

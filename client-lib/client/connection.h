@@ -18,6 +18,37 @@
 
 struct ec_connection;
 
+struct ec_connection_desc {
+    const char *socket_path; /* as it is: the default was looked up before */
+    uint32_t timeout_ms;     /* of each call, from sending to the answer */
+    /* On the reading thread, once, when the daemon hung up and all waiting calls have failed. */
+    void (*on_hang_up)(void *context);
+    void *context;
+};
+
+/* Connect. Until ec_connection_start the connection has no service thread.
+ *
+ * Returns EC_OK, EC_ERR_PARAM (path over EC_SOCKET_PATH_BYTES), EC_ERR_DISCONNECTED (nobody listens
+ *         there), EC_ERR_PERMISSION, EC_ERR_MEMORY or EC_ERR_SYSTEM. */
+int ec_connection_create(const struct ec_connection_desc *desc, struct ec_connection **connection,
+                         struct ec_error *why);
+/* No call may be going on. Not from a notification handler. Accepts NULL. */
+void ec_connection_destroy(struct ec_connection *connection);
+
+/* Start the service thread, which reads from now on. EC_OK or EC_ERR_SYSTEM. */
+int ec_connection_start(struct ec_connection *connection, struct ec_error *why);
+
+/* Without a service thread: the socket, and handle what has come. EC_OK, EC_AGAIN (nothing to do),
+ * EC_ERR_DISCONNECTED. With one: -1 and EC_AGAIN. */
+int ec_connection_fd(const struct ec_connection *connection);
+int ec_connection_dispatch(struct ec_connection *connection);
+
+bool ec_connection_is_open(const struct ec_connection *connection);
+
+/* In a forked child: close the descriptors and fail all later calls; the parent's connection stands.
+ * Thread: the one that forked; no lock is taken. */
+void ec_connection_abandon(struct ec_connection *connection);
+
 /* One request and its answer. Fill in the first part; finish it after use, also after an error. */
 struct ec_call {
     const char *method;
@@ -33,14 +64,19 @@ struct ec_call {
 
 /* Send and wait. Not from a notification handler (it would wait for itself): assert.
  *
- * Returns EC_OK, the daemon's error code with its message, EC_ERR_DISCONNECTED, EC_ERR_TIMEOUT or
- *         EC_ERR_MEMORY. */
+ * Returns EC_OK, the daemon's error code with its message, EC_ERR_DISCONNECTED, EC_ERR_TIMEOUT,
+ *         EC_ERR_PARAM (params are not a JSON object or array), EC_ERR_SIZE (the request is over
+ *         EC_LINE_BYTES) or EC_ERR_MEMORY. */
 int ec_connection_call(struct ec_connection *connection, struct ec_call *call,
                        struct ec_error *why);
 void ec_call_finish(struct ec_call *call); /* closes the descriptors that were not taken */
 
+/* Most methods that can have a handler. */
+#define EC_NOTIFICATIONS_MAX 8
+
 /* A notification's params and descriptors; a handler takes a descriptor by setting its place to -1.
- * Handlers run on the reading thread and must be short. Thread: before ec_connection_start. */
+ * Handlers run on the reading thread and must be short. method is a literal.
+ * Thread: before ec_connection_start. Returns EC_OK or EC_ERR_LIMIT. */
 typedef void ec_notification_fn(void *context, struct ec_json_span params, int *fds,
                                 unsigned fd_count);
 int ec_connection_on(struct ec_connection *connection, const char *method, ec_notification_fn *fn,

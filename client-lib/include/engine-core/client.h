@@ -25,6 +25,7 @@
 #define ENGINE_CORE_CLIENT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <engine-core/error.h>
@@ -60,6 +61,14 @@ struct ec_client_desc {
 EC_API int ec_client_create(const struct ec_client_desc *desc, struct ec_client **client,
                             struct ec_error *why);
 EC_API void ec_client_destroy(struct ec_client *client); /* accepts NULL */
+
+/* The socket that such a path means: path itself, or the default above when it is NULL or empty.
+ * buffer gets the path and a NUL; EC_SOCKET_PATH_MAX bytes are always enough.
+ *
+ * Returns EC_OK, EC_ERR_PARAM (over 107 bytes), EC_ERR_DISCONNECTED (no default exists: no daemon runs). */
+#define EC_SOCKET_PATH_MAX 108
+EC_API int ec_client_socket_path(const char *path, char *buffer, size_t bytes,
+                                 struct ec_error *why);
 
 EC_API uint32_t ec_client_id(const struct ec_client *client);
 EC_API enum ec_client_state ec_client_state(const struct ec_client *client);
