@@ -8,12 +8,10 @@
 #include "client/client.h"
 
 #include <errno.h>
-#include <linux/membarrier.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,7 +33,6 @@ static int build(struct ec_client *client, const struct ec_client_desc *desc, st
 static bool exists(const char *path);
 static int check_path(const char *path, char *buffer, size_t bytes, struct ec_error *why);
 static void on_hang_up(void *context);
-static void register_for_eviction(void);
 static int say_hello(struct ec_client *client, const char *name, struct ec_error *why);
 static int make_segments(struct ec_client *client, struct ec_error *why);
 static int attach(struct ec_client *client, struct ec_error *why);
@@ -107,12 +104,12 @@ void ec_client_destroy(struct ec_client *client)
 {
     if (client == NULL)
         return;
-    if (client->event_peers != NULL)
-        ec_event_peers_destroy(client);
     if (client->private != NULL && client->private->attached)
         detach(client);
     ec_live_clients_remove(client);
-    ec_connection_destroy(client->connection);
+    ec_connection_destroy(client->connection); /* no handler runs any more */
+    client->connection = NULL;
+    ec_event_peers_destroy(client);
     ec_segment_map_finish(&client->heap);
     ec_segment_map_finish(&client->directory);
     ec_segment_map_finish(&client->clock);
@@ -284,7 +281,6 @@ static int attach(struct ec_client *client, struct ec_error *why)
     struct timespec now;
     int rc;
 
-    register_for_eviction();
     clock_gettime(CLOCK_MONOTONIC, &now);
     ec_json_writer_init(&params, text, sizeof text - 1);
     ec_json_object_begin(&params);
@@ -306,13 +302,6 @@ static int attach(struct ec_client *client, struct ec_error *why)
     }
     ec_call_finish(&call);
     return rc;
-}
-
-/* The daemon's evict issues a global membarrier instead of a fence in each acquire, and that reaches
- * only processes that registered. A kernel that refuses is known to the daemon, which runs on it. */
-static void register_for_eviction(void)
-{
-    (void)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 }
 
 static int map_segments(struct ec_client *client, struct ec_call *call, struct ec_error *why)
