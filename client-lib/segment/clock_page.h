@@ -1,0 +1,116 @@
+/* segment/clock_page.h - both sides of the clock page: the latch and the step words.
+ *
+ * The latch guards the snapshots, of which there are two copies:
+ *
+ *     latch even   readers use copy 0; the writer may change copy 1
+ *     latch odd    readers use copy 1; the writer may change copy 0
+ *
+ * Invariant: the copies that the latch points to are whole. So a writer that is killed or stopped
+ * between any two stores leaves something to read. A reader that was overtaken by the writer sees
+ * that the latch has moved and tries again, EC_CLOCK_READS_MAX times, then answers EC_AGAIN: stale.
+ * tests/models/clock_latch.pml is the model.
+ *
+ * Each step clock has a word to sleep on. Its 64-bit step stands outside the latch, so that reading
+ * it is one load.
+ *
+ * Thread:    one writer (the scheduler's thread); any number of readers in any process.
+ * Cost:      reading makes no system call; publishing a step is a few stores. */
+#ifndef EC_SEGMENT_CLOCK_PAGE_H
+#define EC_SEGMENT_CLOCK_PAGE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <engine-core/error.h>
+
+#include "proto/clock_page.h"
+
+#define EC_CLOCK_READS_MAX 16 /* changes come at most some thousand times a second */
+
+/* The writer's side: publish all snapshots. */
+void ec_clock_page_write(struct ec_clock_page *page, const struct ec_clock_snapshot *snapshot);
+
+/* Snapshots are copied as relaxed atomic words: they may change while a reader copies them, and are
+ * thrown away then. */
+typedef uint64_t __attribute__((may_alias)) ec_clock_word;
+
+static inline void ec_clock_words_load(void *to, const void *from, size_t bytes)
+{
+    for (size_t i = 0; i < bytes / sizeof(ec_clock_word); i++)
+        ((ec_clock_word *)to)[i] =
+            __atomic_load_n((const ec_clock_word *)from + i, __ATOMIC_RELAXED);
+}
+
+static inline void ec_clock_words_store(void *to, const void *from, size_t bytes)
+{
+    for (size_t i = 0; i < bytes / sizeof(ec_clock_word); i++)
+        __atomic_store_n((ec_clock_word *)to + i, ((const ec_clock_word *)from)[i],
+                         __ATOMIC_RELAXED);
+}
+
+/* Begin to read: which copies. The acquire pairs with the writer's release stores of the latch: who
+ * sees the latch point to a copy sees all that was stored into it before. */
+static inline uint32_t ec_clock_latch_begin(const struct ec_clock_page *page)
+{
+    return atomic_load_explicit(&page->latch, memory_order_acquire);
+}
+
+/* Whether what was read since ec_clock_latch_begin is whole. The acquire fence pairs with the
+ * writer's release fences behind its stores of the latch: who read any word of a new copy also sees
+ * that the latch has moved. */
+static inline bool ec_clock_latch_held(const struct ec_clock_page *page, uint32_t latch)
+{
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&page->latch, memory_order_relaxed) == latch;
+}
+
+/* Read how game time runs. EC_OK or EC_AGAIN. */
+static inline int ec_clock_read_game(const struct ec_clock_page *page,
+                                     struct ec_game_snapshot *game)
+{
+    for (unsigned i = 0; i < EC_CLOCK_READS_MAX; i++) {
+        uint32_t latch = ec_clock_latch_begin(page);
+
+        ec_clock_words_load(game, &page->game_copy[latch & 1], sizeof *game);
+        if (ec_clock_latch_held(page, latch))
+            return EC_OK;
+    }
+    return EC_AGAIN;
+}
+
+/* Read one step clock and the game time that belongs to it. EC_OK or EC_AGAIN. */
+int ec_clock_read_step(const struct ec_clock_page *page, uint32_t clock,
+                       struct ec_game_snapshot *game, struct ec_step_snapshot *step);
+
+/* Publish that a step was reached. Who sees the new change (acquire, ec_step_word_change) sees the
+ * step, too. Wake the sleepers afterwards. */
+static inline void ec_step_word_publish(struct ec_step_word *word, uint64_t step, int64_t due_ns,
+                                        int64_t next_due_ns)
+{
+    uint32_t change = atomic_load_explicit(&word->change, memory_order_relaxed);
+
+    atomic_store_explicit(&word->step, step, memory_order_relaxed);
+    atomic_store_explicit(&word->due_ns, due_ns, memory_order_relaxed);
+    atomic_store_explicit(&word->next_due_ns, next_due_ns, memory_order_relaxed);
+    atomic_store_explicit(&word->change, change + 1, memory_order_release);
+}
+
+/* Make sleepers look at the page again: the snapshots or the breaker changed, which were stored
+ * before. Pairs as above. */
+static inline void ec_step_word_touch(struct ec_step_word *word)
+{
+    uint32_t change = atomic_load_explicit(&word->change, memory_order_relaxed);
+
+    atomic_store_explicit(&word->change, change + 1, memory_order_release);
+}
+
+/* What to sleep on. Load it first, look whether there is something to do, then sleep while it is
+ * still the same: a step that comes between is not missed. Pairs with the two above. */
+static inline uint32_t ec_step_word_change(const struct ec_step_word *word)
+{
+    return atomic_load_explicit(&word->change, memory_order_acquire);
+}
+
+#endif
