@@ -4,6 +4,7 @@
 #include "foundation/json/json_string.h"
 #include <engine-core/error.h>
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -98,14 +99,22 @@ static inline uint32_t hash_end(uint64_t hash, size_t bytes)
     return (uint32_t)hash_word(hash, bytes);
 }
 
-/* The last 0..7 bytes of a name, the first one lowest. */
+/* The last 0..7 bytes of a name as a number, the first one lowest. Loads overlap instead of looping:
+ * the bytes that two of them read fall on the same bits. */
 static inline uint64_t hash_tail(const char *at, size_t bytes)
 {
-    uint64_t word = 0;
+    const unsigned char *byte = (const unsigned char *)at;
+    uint32_t low, high;
 
-    while (bytes > 0)
-        word = word << 8 | (unsigned char)at[--bytes];
-    return word;
+    if (bytes >= 4) {
+        memcpy(&low, at, 4);
+        memcpy(&high, at + bytes - 4, 4);
+        return le32toh(low) | (uint64_t)le32toh(high) << 8 * (bytes - 4);
+    }
+    if (bytes == 0)
+        return 0;
+    return byte[0] | (uint64_t)byte[bytes / 2] << 8 * (bytes / 2) |
+           (uint64_t)byte[bytes - 1] << 8 * (bytes - 1);
 }
 
 static uint32_t hash_plain(const char *name, size_t bytes)

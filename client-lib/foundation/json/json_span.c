@@ -283,21 +283,21 @@ static const char *skip_container(const char *at, const char *end)
     return end;
 }
 
-/* Compare a string span with a C string. */
+/* Compare a string span with a C string, as it stands up to the first escape, then decoded. */
 static bool name_is(struct ec_json_span name, const char *text)
 {
-    size_t bytes = name.bytes - 2;
-    struct ec_json_decoder decoder = { .at = name.text + 1, .end = name.text + 1 + bytes };
+    const char *at = name.text + 1, *end = name.text + name.bytes - 1;
+    struct ec_json_decoder decoder;
     int byte;
 
-    for (size_t i = 0; i < bytes; i++) {
-        if (decoder.at[i] == '\\')
-            break;
-        if (decoder.at[i] != text[i]) /* also where text ends */
-            return false;
-        if (i + 1 == bytes)
-            return text[bytes] == '\0';
+    while (at < end && *at == *text &&
+           *at != '\\') { /* ends at the NUL of text, which at never has */
+        at++;
+        text++;
     }
+    if (at == end || *at != '\\')
+        return at == end && *text == '\0';
+    decoder = (struct ec_json_decoder) { .at = at, .end = end };
     while ((byte = ec_json_decode_byte(&decoder)) >= 0)
         if (byte == 0 || byte != (unsigned char)*text++)
             return false;

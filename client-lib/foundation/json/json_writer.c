@@ -19,7 +19,7 @@ static void level_begin(struct ec_json_writer *w, char bracket);
 static void level_end(struct ec_json_writer *w, char bracket);
 static void put_escaped(struct ec_json_writer *w, const char *text, size_t bytes);
 static const char *put_special(struct ec_json_writer *w, const char *at, const char *end);
-static bool is_in_object(const struct ec_json_writer *w);
+static inline bool is_in(const struct ec_json_writer *w, char bracket);
 
 /* Room for this many bytes? Without it the status says why. */
 static inline bool reserve(struct ec_json_writer *w, size_t bytes)
@@ -87,7 +87,7 @@ void ec_json_key_plain(struct ec_json_writer *w, const char *name, size_t bytes)
 {
     char *out;
 
-    assert(is_in_object(w) && !w->after_key);
+    assert(is_in(w, '{') && !w->after_key);
     assert(ec_json_skip_plain(name, name + bytes) == name + bytes);
     w->after_key = true;
     if (!reserve(w, bytes + 4))
@@ -103,7 +103,7 @@ void ec_json_key_plain(struct ec_json_writer *w, const char *name, size_t bytes)
 
 void ec_json_key_n(struct ec_json_writer *w, const char *name, size_t bytes)
 {
-    assert(is_in_object(w) && !w->after_key);
+    assert(is_in(w, '{') && !w->after_key);
     if (w->comma)
         put(w, ",", 1);
     put_escaped(w, name, bytes);
@@ -217,11 +217,12 @@ static bool __attribute__((cold, noinline)) reserve_slowly(struct ec_json_writer
     return true;
 }
 
-static bool is_in_object(const struct ec_json_writer *w)
+/* Keys and values take turns in an object. What is deeper than the limit is not remembered. */
+static inline bool is_in(const struct ec_json_writer *w, char bracket)
 {
     if (w->depth > EC_JSON_WRITER_DEPTH)
-        return w->is_object >> (EC_JSON_WRITER_DEPTH - 1) & 1;
-    return w->depth > 0 && (w->is_object >> (w->depth - 1) & 1);
+        return true;
+    return w->depth > 0 && (w->is_object >> (w->depth - 1) & 1) == (bracket == '{');
 }
 
 /* Where a value of at most `bytes` bytes goes, behind its comma; the caller sets w->bytes behind
@@ -231,7 +232,7 @@ static inline char *value_begin(struct ec_json_writer *w, size_t bytes)
     char *out;
     bool comma = w->comma && !w->after_key;
 
-    assert(w->depth > EC_JSON_WRITER_DEPTH || is_in_object(w) == w->after_key);
+    assert(w->after_key || is_in(w, '[') || w->depth == 0);
     assert(w->depth > 0 || !w->comma); /* one value is one text: ec_json_line_end() first */
     w->comma = true;
     w->after_key = false;
@@ -273,8 +274,7 @@ static void level_begin(struct ec_json_writer *w, char bracket)
 
 static void level_end(struct ec_json_writer *w, char bracket)
 {
-    assert(w->depth > 0 && !w->after_key);
-    assert(w->depth > EC_JSON_WRITER_DEPTH || is_in_object(w) == (bracket == '}'));
+    assert(is_in(w, bracket == '}' ? '{' : '[') && !w->after_key);
     w->depth--;
     w->comma = true;
     put(w, &bracket, 1);
