@@ -1,0 +1,115 @@
+/* event_peers.h - which ports and readers this client has, and who is on their other side.
+ *
+ * The daemon announces ports and readers of others on the service thread; the publishing and reading
+ * threads own their rings. Between them stand mailboxes, never a lock that a hot path would take:
+ *
+ *   event.reader.added    service thread: map cursors -> ec_port_post -> publishing thread
+ *   event.port.added      service thread: map port, show cursor -> subscriber's mailbox -> reading thread
+ *
+ * The mutex guards the lists below; it is taken by create, destroy and the service thread only. */
+#ifndef EC_CLIENT_EVENT_PEERS_H
+#define EC_CLIENT_EVENT_PEERS_H
+
+#include <pthread.h>
+
+#include "client/client.h"
+#include "segment/event_port.h"
+
+#include <engine-core/publisher.h>
+#include <engine-core/subscriber.h>
+
+#define EC_CLIENT_TYPES_MAX 1024
+
+struct ec_known_type {
+    uint64_t type;
+    uint32_t bytes; /* the payload: exact or at most */
+    bool exact;
+};
+
+/* A reader of one of our ports, and the mapping that its words lie in. */
+struct ec_peer_reader {
+    struct ec_port_change change; /* first: the publisher gives this back */
+    struct ec_segment_map cursors;
+    int doorbell_fd;
+};
+
+/* A port that a subscriber of ours reads. */
+struct ec_peer_port {
+    struct ec_peer_port *next;
+    struct ec_segment_map map;
+    struct ec_port_reading reading;
+    uint32_t port_id;
+    uint32_t client_id;
+    uint32_t reader_slot; /* in the port's readers[] */
+    uint64_t delivered;
+    bool removed; /* its publisher is gone: drain it, then unmap */
+    bool broken;  /* its ring made no sense */
+};
+
+/* What the service thread tells a reading thread. */
+struct ec_subscriber_change {
+    struct ec_subscriber_change *next;
+    struct ec_peer_port *added; /* NULL: removed_id is meant */
+    uint32_t removed_id;
+};
+
+/* A notification that came before the call that makes its object known had returned. */
+struct ec_early {
+    struct ec_early *next;
+    bool port;    /* a port for a reader; else a reader for a port */
+    bool removed; /* it went again */
+    uint64_t id;  /* of our object: reader_id or port_id */
+    uint32_t port_id;
+    uint32_t client_id;
+    uint32_t cursor;
+    uint32_t slot; /* sleep slot, or reader slot of the port */
+    uint32_t reader_slot;
+    uint64_t reader_id;
+    bool reliable;
+    int fds[2]; /* -1: none */
+};
+
+struct ec_event_peers {
+    pthread_mutex_t mutex;
+    struct ec_publisher *publishers;
+    struct ec_subscriber *subscribers;
+    struct ec_early *early;
+    unsigned early_count;
+    unsigned
+        opening; /* subscribers on their way: ports that go meanwhile are remembered for them */
+    unsigned type_count;
+    struct ec_known_type types[EC_CLIENT_TYPES_MAX];
+};
+
+/* Find a type that this client registered. Takes the mutex. */
+bool ec_event_peers_type(struct ec_event_peers *peers, uint64_t type, struct ec_known_type *known);
+
+/* Publisher side (publisher.c). Called with the mutex held, on the service thread. */
+void ec_publisher_add_reader(struct ec_publisher *publisher, struct ec_early *news);
+void ec_publisher_remove_reader(struct ec_publisher *publisher, uint64_t reader_id);
+
+/* Subscriber side (subscriber.c). The same. */
+void ec_subscriber_add_port(struct ec_subscriber *subscriber, struct ec_early *news,
+                            enum ec_port_start start);
+void ec_subscriber_remove_port(struct ec_subscriber *subscriber, uint32_t port_id);
+
+/* Make an object known and hand it what came early. Takes the mutex. */
+void ec_event_peers_add_publisher(struct ec_event_peers *peers, struct ec_publisher *publisher);
+void ec_event_peers_remove_publisher(struct ec_event_peers *peers, struct ec_publisher *publisher);
+/* Bracket a subscriber's creation: open, then add_subscriber, or cancel when it failed. */
+void ec_event_peers_open_subscriber(struct ec_event_peers *peers);
+void ec_event_peers_cancel_subscriber(struct ec_event_peers *peers);
+void ec_event_peers_add_subscriber(struct ec_event_peers *peers, struct ec_subscriber *subscriber);
+void ec_event_peers_remove_subscriber(struct ec_event_peers *peers,
+                                      struct ec_subscriber *subscriber);
+
+/* The links and ids that event_peers.c walks by. */
+struct ec_publisher **ec_publisher_link(struct ec_publisher *publisher);
+uint32_t ec_publisher_port_id(const struct ec_publisher *publisher);
+struct ec_subscriber **ec_subscriber_link(struct ec_subscriber *subscriber);
+uint64_t ec_subscriber_reader_id(const struct ec_subscriber *subscriber);
+
+/* Read one unsigned member of a notification or reply; false when it is missing or out of range. */
+bool ec_event_member(struct ec_json_span object, const char *name, uint64_t max, uint64_t *value);
+
+#endif

@@ -1,0 +1,363 @@
+/* publisher.c - a port of this client and the thread that publishes; see engine-core/publisher.h. */
+#include <engine-core/publisher.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/event_peers.h"
+#include "foundation/json/json_writer.h"
+
+#define RING_BYTES_DEFAULT (1024u * 1024)
+#define TYPE_CACHE 128u /* power of two, twice the types that have a row of their own */
+#define STALL_NS_DEFAULT 250000000
+
+/* How long a publisher that waits for room sleeps between two looks; it spins first. */
+#define WAIT_SPINS 200
+#define WAIT_SLEEP_NS 50000
+
+struct cached_type {
+    uint64_t type; /* 0: free */
+    uint32_t bytes;
+    bool exact;
+    struct ec_port_type *row;
+};
+
+struct ec_publisher {
+    struct ec_port_writer writer;
+    struct ec_event_header header; /* of the next event: stamp, sender, type */
+    struct cached_type *claimed;   /* NULL: nothing is claimed */
+    enum ec_stamp stamp;
+    bool batch;
+    bool stamped; /* this batch has its stamp */
+    struct cached_type cache[TYPE_CACHE];
+
+    struct ec_client *client;
+    struct ec_publisher *next;
+    uint32_t port_id;
+};
+
+struct ec_publisher **ec_publisher_link(struct ec_publisher *publisher)
+{
+    return &publisher->next;
+}
+
+uint32_t ec_publisher_port_id(const struct ec_publisher *publisher)
+{
+    return publisher->port_id;
+}
+
+/* ---- readers come and go (service thread, mutex held) ---------------------------------------- */
+
+static void free_readers(struct ec_port_change *change)
+{
+    while (change != NULL) {
+        struct ec_port_change *next = change->next;
+        struct ec_peer_reader *reader = (struct ec_peer_reader *)(void *)change;
+
+        ec_segment_map_finish(&reader->cursors);
+        if (reader->doorbell_fd >= 0)
+            close(reader->doorbell_fd);
+        free(reader);
+        change = next;
+    }
+}
+
+void ec_publisher_add_reader(struct ec_publisher *publisher, struct ec_early *news)
+{
+    struct ec_peer_reader *reader = calloc(1, sizeof *reader);
+    const struct ec_cursor_segment *cursors;
+
+    free_readers(ec_port_take_done(&publisher->writer));
+    if (reader == NULL)
+        return; /* the reader stays unadmitted: it validates and counts what it loses */
+    if (news->cursor >= EC_CURSORS_MAX || news->slot >= EC_READERS_MAX ||
+        ec_segment_map_init(&reader->cursors, news->fds[0], EC_SEGMENT_CURSOR,
+                            sizeof(struct ec_cursor_segment), EC_SEGMENT_BYTES_MAX, NULL) < 0) {
+        free(reader);
+        return;
+    }
+    cursors = reader->cursors.base;
+    reader->doorbell_fd = news->fds[1];
+    news->fds[1] = -1;
+    reader->change.add = true;
+    reader->change.peer = (struct ec_port_peer) {
+        .reader_id = news->reader_id,
+        .cursor = &cursors->cursor[news->cursor].position,
+        .cursor_owner = &cursors->cursor[news->cursor].reader_id,
+        .epoch = &cursors->sleep[news->slot].epoch,
+        .doorbell_fd = reader->doorbell_fd,
+        .slot = news->reader_slot,
+        .reliable = news->reliable,
+    };
+    ec_port_post(&publisher->writer, &reader->change);
+}
+
+void ec_publisher_remove_reader(struct ec_publisher *publisher, uint64_t reader_id)
+{
+    struct ec_peer_reader *removal = calloc(1, sizeof *removal);
+
+    free_readers(ec_port_take_done(&publisher->writer));
+    if (removal == NULL)
+        return; /* the reader is demoted once it holds the publisher up */
+    removal->doorbell_fd = -1;
+    removal->change.peer.reader_id = reader_id;
+    ec_port_post(&publisher->writer, &removal->change);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int open_port(struct ec_publisher *publisher, const char *name, uint32_t ring_bytes,
+                     struct ec_error *why)
+{
+    struct ec_call call = { .method = "event.port.open",
+                            .fds = &publisher->writer.segment.fd,
+                            .fd_count = 1 };
+    char request[512];
+    struct ec_json_writer w;
+    uint64_t port_id, stall_ms;
+    int rc;
+
+    ec_json_writer_init(&w, request, sizeof request - 1);
+    ec_json_object_begin(&w);
+    ec_json_member_string(&w, "name", name);
+    ec_json_member_u64(&w, "bytes", ring_bytes);
+    ec_json_object_end(&w);
+    request[w.bytes] = '\0';
+    call.params = request;
+    rc = ec_connection_call(publisher->client->connection, &call, why);
+    if (rc == EC_OK) {
+        if (ec_event_member(call.result, "port_id", UINT32_MAX, &port_id))
+            publisher->port_id = (uint32_t)port_id;
+        else
+            rc = ec_fail(why, EC_ERR_INTERNAL, "the daemon's answer has no port_id");
+        if (ec_event_member(call.result, "stall_ms", UINT32_MAX, &stall_ms))
+            publisher->writer.stall_ns = (int64_t)stall_ms * 1000000;
+    }
+    ec_call_finish(&call);
+    return rc;
+}
+
+int ec_publisher_create(struct ec_client *client, const struct ec_publisher_desc *desc,
+                        struct ec_publisher **publisher, struct ec_error *why)
+{
+    struct ec_port_writer_desc writer = {
+        .name = desc->name != NULL ? desc->name : "main",
+        .ring_bytes = desc->ring_bytes != 0 ? desc->ring_bytes : RING_BYTES_DEFAULT,
+        .client_id = client->id,
+        .instance = client->instance,
+        .stall_ns = STALL_NS_DEFAULT,
+        .mirrored = true,
+    };
+    struct ec_publisher *made = calloc(1, sizeof *made);
+    int rc;
+
+    *publisher = NULL;
+    if (made == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "%zu bytes for a publisher", sizeof *made);
+    made->client = client;
+    made->stamp = desc->stamp;
+    made->header.sender = client->id;
+#ifdef EC_TSAN
+    writer.mirrored = false; /* TSan takes the two addresses of a mirrored ring for two memories */
+#endif
+    rc = ec_port_writer_init(&made->writer, &writer, why);
+    if (rc == EC_OK)
+        rc = open_port(made, writer.name, writer.ring_bytes, why);
+    if (rc < 0) {
+        ec_port_writer_finish(&made->writer);
+        free(made);
+        return ec_error_prefix(why, rc, "create publisher %s", writer.name);
+    }
+    ec_publisher_stamp(made);
+    ec_event_peers_add_publisher(client->event_peers, made);
+    *publisher = made;
+    return EC_OK;
+}
+
+void ec_publisher_destroy(struct ec_publisher *publisher)
+{
+    struct ec_call call = { .method = "event.port.close" };
+    char request[64];
+
+    if (publisher == NULL)
+        return;
+    ec_event_peers_remove_publisher(publisher->client->event_peers, publisher);
+    snprintf(request, sizeof request, "{\"port_id\":%u}", publisher->port_id);
+    call.params = request;
+    /* Without a daemon there is nobody to tell; readers keep their mapping until they drop it. */
+    ec_connection_call(publisher->client->connection, &call, NULL);
+    ec_call_finish(&call);
+    ec_port_writer_finish(&publisher->writer);
+    free_readers(ec_port_take_done(&publisher->writer));
+    free(publisher);
+}
+
+/* ---- publishing ------------------------------------------------------------------------------ */
+
+static int64_t real_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void count(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n,
+                          memory_order_relaxed); /* one writer: the publishing thread */
+}
+
+/* The slow way, once per type: ask the list of registered types, take a row of statistics. */
+static struct cached_type *learn_type(struct ec_publisher *publisher, uint64_t type, uint32_t at)
+{
+    struct cached_type *row = &publisher->cache[at];
+    struct ec_known_type known;
+
+    if (type == 0 || !ec_event_peers_type(publisher->client->event_peers, type, &known))
+        return NULL;
+    *row = (struct cached_type) {
+        .type = type,
+        .bytes = known.bytes,
+        .exact = known.exact,
+        .row = ec_port_type_row(&publisher->writer, type),
+    };
+    return row;
+}
+
+static struct cached_type *find_type(struct ec_publisher *publisher, uint64_t type)
+{
+    uint32_t at = (uint32_t)type & (TYPE_CACHE - 1);
+
+    for (uint32_t probe = 0; probe < 4; probe++, at = (at + 1) & (TYPE_CACHE - 1)) {
+        if (publisher->cache[at].type == type && type != 0)
+            return &publisher->cache[at];
+        if (publisher->cache[at].type == 0)
+            return learn_type(publisher, type, at);
+    }
+    return learn_type(publisher, type, (uint32_t)type & (TYPE_CACHE - 1)); /* take its place */
+}
+
+int ec_publisher_claim(struct ec_publisher *publisher, uint64_t type, size_t bytes, void **payload)
+{
+    struct cached_type *known = find_type(publisher, type);
+    int rc;
+
+    if (known == NULL) {
+        count(&publisher->writer.port->refused, 1);
+        return EC_ERR_TYPE;
+    }
+    if (bytes > known->bytes || (known->exact && bytes != known->bytes)) {
+        count(&known->row->refused, 1);
+        count(&publisher->writer.port->refused, 1);
+        return EC_ERR_SIZE;
+    }
+    rc = ec_port_claim(&publisher->writer, (uint32_t)bytes, payload);
+    if (rc == EC_OK) {
+        publisher->claimed = known;
+        publisher->header.type = type;
+    } else if (rc < 0) {
+        count(&known->row->refused, 1);
+        count(&publisher->writer.port->refused, 1);
+    }
+    return rc;
+}
+
+int ec_publisher_claim_wait(struct ec_publisher *publisher, uint64_t type, size_t bytes,
+                            int64_t timeout_ns, void **payload)
+{
+    int64_t start = real_ns();
+
+    for (int spins = 0;; spins++) {
+        int rc = ec_publisher_claim(publisher, type, bytes, payload);
+
+        if (rc != EC_AGAIN)
+            return rc;
+        ec_port_flush(&publisher->writer); /* an open batch must not hold its own readers back */
+        if (real_ns() - start >= timeout_ns)
+            return EC_ERR_TIMEOUT;
+        if (spins >= WAIT_SPINS)
+            nanosleep(&(struct timespec) { .tv_nsec = WAIT_SLEEP_NS }, NULL);
+    }
+}
+
+void ec_publisher_stamp(struct ec_publisher *publisher)
+{
+    const struct ec_clock_page *clock = ec_client_clock(publisher->client);
+
+    publisher->header.time_ns = real_ns();
+    publisher->header.step =
+        clock == NULL ? 0 : atomic_load_explicit(&clock->step[0].step, memory_order_relaxed);
+}
+
+int ec_publisher_commit_used(struct ec_publisher *publisher, size_t used)
+{
+    struct cached_type *type = publisher->claimed;
+
+    if (type == NULL)
+        return EC_ERR_STATE;
+    if (used > publisher->writer.claimed_bytes || (type->exact && used != type->bytes))
+        return EC_ERR_SIZE;
+    if (publisher->stamp == EC_STAMP_EVENT ||
+        (publisher->stamp == EC_STAMP_BATCH && !publisher->stamped))
+        ec_publisher_stamp(publisher);
+    publisher->stamped = publisher->batch;
+    ec_port_commit(&publisher->writer, &publisher->header, (uint32_t)used);
+    publisher->claimed = NULL;
+    count(&type->row->published, 1);
+    count(&type->row->bytes, used);
+    if (!publisher->batch)
+        ec_port_flush(&publisher->writer);
+    return EC_OK;
+}
+
+int ec_publisher_commit(struct ec_publisher *publisher)
+{
+    return ec_publisher_commit_used(publisher, publisher->writer.claimed_bytes);
+}
+
+int ec_publisher_publish(struct ec_publisher *publisher, uint64_t type, const void *payload,
+                         size_t bytes)
+{
+    void *room;
+    int rc = ec_publisher_claim(publisher, type, bytes, &room);
+
+    if (rc != EC_OK)
+        return rc;
+    ec_port_copy_in(room, payload, bytes);
+    return ec_publisher_commit(publisher);
+}
+
+void ec_publisher_batch_begin(struct ec_publisher *publisher)
+{
+    publisher->batch = true;
+    publisher->stamped = false;
+}
+
+void ec_publisher_batch_end(struct ec_publisher *publisher)
+{
+    publisher->batch = false;
+    publisher->stamped = false;
+    ec_port_flush(&publisher->writer);
+}
+
+void ec_publisher_stats(const struct ec_publisher *publisher, struct ec_publisher_stats *stats)
+{
+    const struct ec_event_port *port = publisher->writer.port;
+
+    *stats = (struct ec_publisher_stats) {
+        .published = publisher->writer.sequence,
+        .would_block = atomic_load_explicit(&port->would_block, memory_order_relaxed),
+        .refused = atomic_load_explicit(&port->refused, memory_order_relaxed),
+        .bells = atomic_load_explicit(&port->bells, memory_order_relaxed),
+        .readers = publisher->writer.peer_count,
+    };
+    for (uint32_t i = 0; i < publisher->writer.peer_count; i++) {
+        stats->reliable += publisher->writer.peers[i].state == EC_READER_ADMITTED;
+        stats->demoted += publisher->writer.peers[i].state == EC_READER_DEMOTED;
+    }
+}

@@ -1,0 +1,197 @@
+/* segment/event_port.h - both sides of an event port: the publishing thread and a reader.
+ *
+ *            cursor of the slowest        tail            tail_intent
+ *            reliable reader v              v                v
+ *   ... |############|#####################|::::::::::::::::|........ positions, in bytes
+ *       ^ tail_intent - ring_bytes           being written
+ *
+ * Publisher                                   Reader
+ *   claim:  tail_intent := end of claim         tail (acquire)            [1]
+ *           release fence            [2]        copy the event header, use the payload
+ *           write header and payload            acquire fence             [2]
+ *   flush:  marks, published, tail (release) [1]  tail_intent: position + ring_bytes below it?
+ *           full fence               [3]          then the event was overwritten meanwhile: lapped
+ *           epoch odd? ring once per epoch      cursor := position (release)          [4]
+ *   full:   cursor (acquire)         [4]        sleep: epoch odd, full fence [3], tail once more
+ *
+ * [1] Who sees the tail sees the events before it.
+ * [2] Who reads any new byte also sees the intent that announced it. A release store of the intent
+ *     would not do: it keeps earlier writes before it, and here the bytes come after.
+ * [3] Store-load on both sides (Dekker): either the reader sees the new tail, or the publisher sees
+ *     the odd epoch. An epoch is rung once, so a reader that is slow to wake costs nothing.
+ * [4] The reader has used all before its cursor; the publisher may overwrite it.
+ *
+ * Every reader validates after use, reliable ones too: they may be demoted while they read. What a
+ * reader finds in a port is a stranger's: lengths are loaded once and bounded, positions masked. What
+ * a publisher finds in a cursor is a stranger's: outside of the ring it marks the reader broken.
+ *
+ * Model: tests/models/event_port.pml and tests/models/event_sleep.pml, store buffers included. */
+#ifndef EC_SEGMENT_EVENT_PORT_H
+#define EC_SEGMENT_EVENT_PORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "foundation/error.h"
+#include "proto/cursor_segment.h"
+#include "proto/event_port.h"
+#include "segment/segment.h"
+
+/* What a port's event header becomes once it was copied out. */
+struct ec_port_item {
+    struct ec_event_header header;
+    const void *payload;
+};
+
+/* ---- the publishing thread ------------------------------------------------------------------ */
+
+/* A reader as its publisher knows it. The three words lie in the reader's cursor segment. */
+struct ec_port_peer {
+    uint64_t reader_id;
+    const _Atomic uint64_t *cursor;
+    const _Atomic uint64_t *cursor_owner; /* reader_id once the cursor is valid */
+    const _Atomic uint32_t *epoch;
+    int doorbell_fd; /* eventfd, not blocking */
+    uint32_t slot;   /* in the port's readers[] */
+    bool reliable;   /* asked for */
+    void *context;   /* whoever added it gets this back when it is removed */
+};
+
+/* Readers come and go by way of a mailbox, because only the publishing thread may look at them. */
+struct ec_port_change {
+    struct ec_port_change *next;
+    bool add; /* else remove by reader_id */
+    struct ec_port_peer peer;
+};
+
+struct ec_port_peer_state {
+    struct ec_port_peer peer;
+    struct ec_port_change *added_by; /* goes to done when the peer is removed */
+    enum ec_port_reader_state state;
+    uint32_t rung; /* the epoch that was last rung */
+};
+
+struct ec_port_writer {
+    struct ec_segment segment;
+    struct ec_event_port *port; /* the writable mapping */
+    unsigned char *ring;
+    uint64_t capacity;
+    bool mirrored;
+
+    uint64_t position; /* end of the committed events, those of an open batch included */
+    uint64_t sequence; /* of the next event */
+    uint64_t flushed;  /* the tail that readers see */
+    uint64_t intent;   /* the tail_intent that readers see */
+    uint64_t limit;    /* events may end here without looking at cursors again */
+
+    struct ec_event_header *claimed; /* NULL: none */
+    uint32_t claimed_bytes;
+
+    int64_t stall_ns;      /* a reader that holds up for longer is demoted */
+    int64_t blocked_since; /* 0: not blocked */
+
+    _Atomic(struct ec_port_change *)
+        changes;                           /* pushed by any thread, taken by the publishing one */
+    _Atomic(struct ec_port_change *) done; /* the other way: what may be freed */
+    uint32_t peer_count;
+    struct ec_port_peer_state peers[EC_PORT_READERS_MAX];
+};
+
+struct ec_port_writer_desc {
+    const char *name;
+    uint32_t ring_bytes;
+    uint64_t client_id;
+    uint64_t instance;
+    int64_t stall_ns;
+    bool mirrored; /* false: events never cross the ring's end, a filler takes the rest */
+};
+
+/* Create the segment. Returns EC_OK, EC_ERR_PARAM (name, ring_bytes), EC_ERR_MEMORY, EC_ERR_SYSTEM. */
+int ec_port_writer_init(struct ec_port_writer *writer, const struct ec_port_writer_desc *desc,
+                        struct ec_error *why);
+/* Thread: any, once the publishing thread has stopped. All changes that are left are in done then. */
+void ec_port_writer_finish(struct ec_port_writer *writer);
+
+/* Reserve room; again without a commit: the same room anew.
+ * Returns EC_OK, EC_AGAIN or EC_ERR_SIZE (over a quarter of the ring). */
+int ec_port_claim(struct ec_port_writer *writer, uint32_t bytes, void **payload);
+
+/* Finish the claimed event; header.sequence, bytes and block are set here. Readers see it after flush. */
+void ec_port_commit(struct ec_port_writer *writer, const struct ec_event_header *header,
+                    uint32_t bytes);
+
+/* Make all committed events visible and wake sleeping readers. Returns the number of bells rung. */
+uint32_t ec_port_flush(struct ec_port_writer *writer);
+
+/* Thread: any. The writer owns the change until it comes back from ec_port_take_done. */
+void ec_port_post(struct ec_port_writer *writer, struct ec_port_change *change);
+/* Changes that the publishing thread has dealt with, as a list. Thread: any. */
+struct ec_port_change *ec_port_take_done(struct ec_port_writer *writer);
+/* Look at the mailbox now. Thread: the publishing one. */
+void ec_port_apply_changes(struct ec_port_writer *writer);
+
+/* Find or take the row of a type in the port's statistics. Thread: the publishing one. */
+struct ec_port_type *ec_port_type_row(struct ec_port_writer *writer, uint64_t type);
+
+/* ---- a reader ------------------------------------------------------------------------------- */
+
+struct ec_port_reading {
+    const struct ec_event_port *port; /* read-only, a stranger's */
+    const unsigned char *ring;
+    uint64_t capacity;
+    bool mirrored;
+    struct ec_cursor_slot *slot; /* own */
+
+    uint64_t position; /* of the next event */
+    uint64_t tail;     /* as last seen */
+    uint64_t expected; /* sequence of the next event */
+    uint64_t shown;    /* the cursor that the publisher sees */
+    uint64_t lost_events, lost_bytes;
+};
+
+enum ec_port_start {
+    EC_PORT_START_TAIL,   /* what is published from now on */
+    EC_PORT_START_OLDEST, /* all that the ring still holds */
+};
+
+/* Check a port that a stranger handed in and map it. Returns EC_OK, EC_ERR_LAYOUT, EC_ERR_SYSTEM. */
+int ec_port_map(struct ec_segment_map *map, int fd, struct ec_error *why);
+
+/* Begin to read. The map must stay until the end; the slot is the reader's own. Publishes the cursor
+ * and then reader_id, for the publisher to admit it. */
+void ec_port_reading_init(struct ec_port_reading *reading, const struct ec_segment_map *map,
+                          struct ec_cursor_slot *slot, uint64_t reader_id,
+                          enum ec_port_start start);
+/* Give the slot back: its reader_id becomes 0. */
+void ec_port_reading_finish(struct ec_port_reading *reading);
+
+/* Look at the next event.
+ *
+ * Returns EC_OK, EC_AGAIN (none), EC_ERR_STALE (lapped: call ec_port_resync) or EC_ERR_LAYOUT (the
+ * ring makes no sense: stop reading it). */
+int ec_port_peek(struct ec_port_reading *reading, struct ec_port_item *item);
+
+/* After use: true when item was whole all the time. Then go on with ec_port_advance. */
+bool ec_port_intact(const struct ec_port_reading *reading);
+void ec_port_advance(struct ec_port_reading *reading, const struct ec_port_item *item);
+
+/* Tell the publisher how far this reader is; once per poll, not per event. */
+void ec_port_show_cursor(struct ec_port_reading *reading);
+
+/* Go to the oldest event that still stands. Fills in what was lost; false: the marks make no sense
+ * (EC_ERR_LAYOUT to the caller). */
+bool ec_port_resync(struct ec_port_reading *reading, uint64_t *lost_events, uint64_t *lost_bytes);
+
+/* Anything to read? One acquire load when the cached tail is used up. */
+bool ec_port_ready(struct ec_port_reading *reading);
+
+/* ---- payload words -------------------------------------------------------------------------- */
+
+/* Copy into or out of a ring whose other side may write or read at the same time. In the tsan build
+ * the words are relaxed atomics, because a lapped read is a race by the letter; elsewhere memcpy. */
+void ec_port_copy_in(void *ring, const void *from, size_t bytes);
+void ec_port_copy_out(void *to, const void *ring, size_t bytes);
+
+#endif
