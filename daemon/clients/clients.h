@@ -60,15 +60,18 @@ struct client {
     enum ec_role role_max; /* what the peer's credentials allow */
     int64_t since_ns;
     int64_t ended_ns;
-    const char *close_reason; /* of the connection; NULL while it stands */
-    uint64_t lost_notifications;
-    uint32_t ports;   /* counted by the events module */
-    uint32_t readers; /* counted by the events module */
+    const char *close_reason;    /* of the connection; NULL while it stands */
+    uint64_t lost_notifications; /* dropped because its output was full */
+    uint64_t received_bytes;     /* counted by the control module */
+    uint64_t sent_bytes;         /* counted by the control module */
+    uint32_t ports;              /* counted by the events module */
+    uint32_t readers;            /* counted by the events module */
 
     const struct client_output *output; /* NULL after the hang-up */
     void *connection;
 
     bool attached;
+    int64_t clock_offset_ns; /* daemon's clock minus the client's; 0 in one time namespace */
     struct ec_segment_map client_map; /* their segments, read-only, checked */
     struct ec_segment_map cursor_map;
     int client_fd, cursor_fd, doorbell_fd; /* -1 when not attached */
@@ -80,9 +83,14 @@ int clients_init(struct services *services, struct ec_error *why); /* module pha
 void clients_shutdown(struct services *services);
 
 /* A connection was accepted. The role comes from uid and gid: the daemon's uid and root are operator,
- * members of group control.group are game, others are refused with EC_ERR_PERMISSION. */
+ * members of group control.group are game, others are refused with EC_ERR_PERMISSION; more connections
+ * of one uid than control.connections_per_user with EC_ERR_LIMIT. The socket stays the caller's. */
 int clients_connect(struct clients *clients, int socket_fd, const struct client_output *output,
                     void *connection, struct client **client, struct ec_error *why);
+/* It said hello: give it an id, a name and a role. Returns EC_OK, EC_ERR_STATE (it has an id already)
+ * or EC_ERR_PERMISSION (the role is more than role_max). */
+int clients_introduce(struct clients *clients, struct client *client, const char *name,
+                      enum ec_role role, struct ec_error *why);
 /* The connection ended. The client may be freed before this returns. */
 void clients_hang_up(struct clients *clients, struct client *client, const char *reason);
 
@@ -92,8 +100,14 @@ struct client *clients_next_dead(struct clients *clients, struct client *client)
 struct client *clients_find(struct clients *clients, uint32_t id); /* connected or gone; NULL */
 unsigned clients_count(struct clients *clients);                   /* that said hello */
 
-/* Others are told when a client attaches, hangs up (or detaches) and when its process ended; in the
- * order of registration. All of a client's fields are still valid in each of them. Each may be NULL. */
+/* Others are told what happens to a client, in the order of registration. All of its fields are still
+ * valid in each of them. Each may be NULL.
+ *
+ *   attached  its segments are mapped
+ *   left      it hung up or detached: what it was to others ends. Comes for every connection;
+ *             attached says whether there was more than that. Who detaches and hangs up later leaves
+ *             twice, the second time not attached.
+ *   ended     its references count no more: the process ended, or it detached */
 struct client_hooks {
     void (*attached)(void *context, struct client *client);
     void (*left)(void *context, struct client *client);
