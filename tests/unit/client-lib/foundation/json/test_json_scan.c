@@ -3,7 +3,6 @@
 #include "foundation/json/json_scan.h"
 
 #include <check.h>
-#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -969,27 +968,6 @@ START_TEST(a_place_in_a_file_has_line_and_column)
 }
 END_TEST
 
-START_TEST(a_locale_with_decimal_comma_changes_nothing)
-{
-    static const char *const names[] = { "de_DE.UTF-8", "de_DE.utf8", "de_DE", "fr_FR.UTF-8",
-                                         "ru_RU.UTF-8" };
-    const char *found = NULL;
-    struct ec_json_fault fault;
-
-    for (size_t i = 0; i < COUNT(names) && found == NULL; i++)
-        found = setlocale(LC_ALL, names[i]);
-    if (found == NULL || strcmp(localeconv()->decimal_point, ",") != 0) {
-        fprintf(stderr, "skipped: no locale with a decimal comma is installed\n");
-        return;
-    }
-    for (size_t i = 0; i < COUNT(accepted); i++)
-        ck_assert_msg(scan_copy(&accepted[i], &fault) == EC_OK, "%s: %s", accepted[i].text,
-                      fault.reason);
-    assert_refused(number_faults, COUNT(number_faults), EC_JSON_FAULT_NUMBER);
-    setlocale(LC_ALL, "C");
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("json_scan");
@@ -1027,7 +1005,6 @@ int main(void)
     tcase_add_test(tcase, missing_and_unknown_members_are_told);
     tcase_add_test(tcase, nothing_is_bound_when_the_text_is_refused_or_no_object);
     tcase_add_test(tcase, a_place_in_a_file_has_line_and_column);
-    tcase_add_test(tcase, a_locale_with_decimal_comma_changes_nothing);
     tcase_set_timeout(tcase, 60);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
