@@ -1,0 +1,58 @@
+/* search_path.h - where resources come from: directories and archives, searched in order.
+ *
+ * PhysicsFS does the work; it keeps one search path per process, so there is one of these. Names inside
+ * it use '/' and cannot leave it: "..", absolute paths and links are refused.
+ *
+ * Thread:    start, stop, mount and list: loop. Entries: any (PhysicsFS has a lock of its own).
+ * Ownership: an entry is closed by whoever opened it. */
+#ifndef RESOURCES_SEARCH_PATH_H
+#define RESOURCES_SEARCH_PATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "foundation/error.h"
+
+#define SEARCH_PATH_BYTES 1024 /* of an entry's path, NUL included */
+
+struct search_path;
+
+int search_path_create(struct search_path **search, struct ec_error *why);
+void search_path_destroy(struct search_path *search); /* accepts NULL */
+
+/* Is it a path inside the search path? bytes without the NUL.
+ *
+ * Returns EC_OK or EC_ERR_PATH with the reason. */
+int search_path_check(const char *path, size_t bytes, struct ec_error *why);
+
+/* Add a directory or archive of the host; at is where its tree appears, "/" or "/textures". Mounting
+ * the same again changes nothing.
+ *
+ * Returns EC_OK, EC_ERR_NOT_FOUND, EC_ERR_PATH (relative, not readable, not an archive that PhysicsFS
+ * knows, or a bad at), EC_ERR_STATE (mounted elsewhere) or EC_ERR_MEMORY. */
+int search_path_mount(struct search_path *search, const char *path, const char *at, bool append,
+                      struct ec_error *why);
+
+struct search_mount {
+    const char *path;
+    const char *at;
+};
+/* The search path in order; NULL after the last. */
+const struct search_mount *search_path_at(const struct search_path *search, unsigned index);
+
+/* An open entry. Its length is what the archive says, and may be a lie. */
+struct search_entry {
+    void *file;
+    uint64_t bytes;
+};
+
+/* Returns EC_OK, EC_ERR_NOT_FOUND, EC_ERR_PATH (not a file, a link, damaged). */
+int search_entry_open(struct search_entry *entry, const char *path, struct ec_error *why);
+/* Read the next bytes, all of them. Returns EC_OK or EC_ERR_SIZE (the entry is shorter) or EC_ERR_PATH. */
+int search_entry_read(struct search_entry *entry, void *to, uint64_t bytes, struct ec_error *why);
+/* Are there more bytes than were read? */
+bool search_entry_at_end(struct search_entry *entry);
+void search_entry_close(struct search_entry *entry);
+
+#endif
