@@ -1,12 +1,10 @@
 /* breaker.c - read the level out of the clock page and answer in the own segment. */
 #include <engine-core/breaker.h>
 
-#include <time.h>
-
 #include "client/client.h"
+#include "foundation/real_time.h"
 
-/* Acquire: pairs with the release store in breaker_enter() of the daemon. Who sees level 2 also sees
- * the directory after the eviction's marks. */
+/* Acquire: pairs with the release store of breaker_enter() in the daemon. */
 uint32_t ec_breaker_level(const struct ec_client *client)
 {
     uint32_t level =
@@ -20,10 +18,8 @@ uint32_t ec_breaker_level(const struct ec_client *client)
 void ec_breaker_ack(struct ec_client *client, uint32_t level, uint64_t freed_bytes)
 {
     struct ec_breaker_ack *ack = &ec_client_own(client)->breaker;
-    struct timespec now;
     uint64_t sequence;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
     do
         sequence = atomic_load_explicit(&ack->sequence, memory_order_relaxed) & ~(uint64_t)1;
     while (!atomic_compare_exchange_weak_explicit(&ack->sequence, &sequence, sequence + 1,
@@ -32,8 +28,7 @@ void ec_breaker_ack(struct ec_client *client, uint32_t level, uint64_t freed_byt
      * sequence odd or changed. */
     atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&ack->level, level, memory_order_relaxed);
-    atomic_store_explicit(&ack->at_ns, now.tv_sec * INT64_C(1000000000) + now.tv_nsec,
-                          memory_order_relaxed);
+    atomic_store_explicit(&ack->at_ns, ec_real_ns(), memory_order_relaxed);
     atomic_store_explicit(&ack->freed_bytes, freed_bytes, memory_order_relaxed);
     /* Release: pairs with the first load in ec_telemetry_ack(). */
     atomic_store_explicit(&ack->sequence, sequence + 2, memory_order_release);

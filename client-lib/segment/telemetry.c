@@ -1,8 +1,9 @@
-/* telemetry.c - sum up per-thread rows. All counters are monotonic with one writer each, so relaxed
- * loads are enough: a sum is as new as its oldest load. */
+/* telemetry.c - bound what a stranger wrote, then let proto/memory_rows.h add it up. */
 #include "segment/telemetry.h"
 
 #include <string.h>
+
+#include "proto/memory_rows.h"
 
 #define RESOURCES_AT_ONCE 512
 #define ACK_TRIES 8
@@ -13,40 +14,22 @@ static uint64_t add_saturated(uint64_t a, uint64_t b);
 static uint64_t reference_sum(const struct ec_reference_rows *rows, uint32_t threads,
                               uint32_t resources);
 
-static inline uint64_t load(const _Atomic uint64_t *value)
+static bool tag_read(const struct ec_client_segment *segment, uint32_t tag,
+                     struct ec_tag_report *report)
 {
-    return atomic_load_explicit(value, memory_order_relaxed);
-}
+    const struct ec_tag_sums sums =
+        ec_tag_sum(segment->tags, segment->threads, threads_used(segment), tag);
 
-/* What a tag holds now. Frees are read before allocations, so that a block that comes and goes in
- * between is seen as held, not as given back twice. */
-static bool tag_read(const struct ec_client_segment *segment, uint32_t tag, struct ec_tag_sum *sum)
-{
-    const struct ec_tag_row *row = &segment->tags[tag];
-    const uint32_t threads = threads_used(segment);
-    uint64_t allocs = 0, frees = 0, in = 0, out = 0;
-
-    for (uint32_t i = 0; i < threads; i++) {
-        out += load(&segment->threads[i].tags[tag].bytes_out);
-        frees += load(&segment->threads[i].tags[tag].frees);
-    }
-    atomic_thread_fence(memory_order_acquire); /* keeps the two passes in this order */
-    for (uint32_t i = 0; i < threads; i++) {
-        in += load(&segment->threads[i].tags[tag].bytes_in);
-        allocs += load(&segment->threads[i].tags[tag].allocs);
-    }
-    text_copy(sum->name, row->name, sizeof sum->name);
-    sum->bytes = in > out ? in - out : 0;
-    sum->count = allocs > frees ? allocs - frees : 0;
-    sum->budget_bytes = load(&row->budget_bytes);
-    sum->peak_bytes = load(&row->peak_bytes);
-    if (sum->peak_bytes < sum->bytes)
-        sum->peak_bytes = sum->bytes;
-    return sum->name[0] != '\0' || allocs != 0 || in != 0;
+    text_copy(report->name, segment->tags[tag].name, sizeof report->name);
+    report->bytes = sums.bytes;
+    report->peak_bytes = sums.peak_bytes;
+    report->count = sums.count;
+    report->budget_bytes = sums.budget_bytes;
+    return report->name[0] != '\0' || sums.total != 0 || sums.bytes != 0;
 }
 
 unsigned ec_telemetry_tags(const struct ec_client_segment *segment,
-                           struct ec_tag_sum tags[EC_TAGS_MAX])
+                           struct ec_tag_report tags[EC_TAGS_MAX])
 {
     unsigned count = 0;
 
@@ -58,7 +41,7 @@ unsigned ec_telemetry_tags(const struct ec_client_segment *segment,
 
 void ec_telemetry_memory(const struct ec_client_segment *segment, struct ec_memory_sum *sum)
 {
-    struct ec_tag_sum tag;
+    struct ec_tag_report tag;
 
     *sum = (struct ec_memory_sum) { 0 };
     for (uint32_t i = 0; i < EC_TAGS_MAX; i++)
@@ -69,31 +52,35 @@ void ec_telemetry_memory(const struct ec_client_segment *segment, struct ec_memo
 }
 
 unsigned ec_telemetry_allocators(const struct ec_client_segment *segment,
-                                 struct ec_allocator_sum allocators[EC_ALLOCATORS_MAX])
+                                 struct ec_allocator_report allocators[EC_ALLOCATORS_MAX])
 {
+    const uint32_t threads = threads_used(segment);
     unsigned count = 0;
 
     for (uint32_t i = 0; i < EC_ALLOCATORS_MAX; i++) {
         const struct ec_allocator_row *row = &segment->allocators[i];
-        struct ec_allocator_sum *sum = &allocators[count];
+        struct ec_allocator_report *report = &allocators[count];
+        struct ec_allocator_sums sums;
         uint32_t tag;
 
         /* Acquire: pairs with the release store that takes the row, after name and tag. */
-        sum->kind = atomic_load_explicit(&row->kind, memory_order_acquire);
-        if (sum->kind == EC_ALLOCATOR_NONE)
+        report->kind = atomic_load_explicit(&row->kind, memory_order_acquire);
+        if (report->kind == EC_ALLOCATOR_NONE)
             continue;
         tag = *(const volatile uint32_t *)&row->tag; /* one load: it is an index */
-        sum->tag[0] = '\0';
+        report->tag[0] = '\0';
         if (tag < EC_TAGS_MAX)
-            text_copy(sum->tag, segment->tags[tag].name, sizeof sum->tag);
-        text_copy(sum->name, row->name, sizeof sum->name);
-        sum->current_bytes = load(&row->current_bytes);
-        sum->peak_bytes = load(&row->peak_bytes);
-        sum->capacity_bytes = load(&row->capacity_bytes);
-        sum->count = load(&row->count);
-        sum->total = load(&row->total);
-        sum->failed = load(&row->failed);
-        sum->largest_free_bytes = load(&row->largest_free_bytes);
+            text_copy(report->tag, segment->tags[tag].name, sizeof report->tag);
+        text_copy(report->name, row->name, sizeof report->name);
+        sums = ec_allocator_sum(segment->allocators, segment->threads, threads, i);
+        report->current_bytes = sums.current_bytes;
+        report->peak_bytes = sums.peak_bytes;
+        report->capacity_bytes = sums.capacity_bytes;
+        report->count = sums.count;
+        report->total = sums.total;
+        report->failed = sums.failed;
+        report->fallbacks = sums.fallbacks;
+        report->largest_free_bytes = sums.largest_free_bytes;
         count++;
     }
     return count;
@@ -131,8 +118,8 @@ void ec_telemetry_pulse(const struct ec_client_segment *segment, struct ec_pulse
     int64_t frame_ns = atomic_load_explicit(&segment->pulse.frame_ns, memory_order_relaxed);
     int64_t step_ns = atomic_load_explicit(&segment->pulse.step_ns, memory_order_relaxed);
 
-    pulse->frame = load(&segment->pulse.frame);
-    pulse->step = load(&segment->pulse.step);
+    pulse->frame = ec_row_load(&segment->pulse.frame);
+    pulse->step = ec_row_load(&segment->pulse.step);
     pulse->last_ns = frame_ns > step_ns ? frame_ns : step_ns;
 }
 
@@ -145,10 +132,10 @@ bool ec_telemetry_ack(const struct ec_client_segment *segment, struct ec_ack_see
         ack->sequence = atomic_load_explicit(&from->sequence, memory_order_acquire);
         ack->level = atomic_load_explicit(&from->level, memory_order_relaxed);
         ack->at_ns = atomic_load_explicit(&from->at_ns, memory_order_relaxed);
-        ack->freed_bytes = load(&from->freed_bytes);
+        ack->freed_bytes = ec_row_load(&from->freed_bytes);
         /* Pairs with the writer's release fence: who read a newer field sees the odd sequence. */
         atomic_thread_fence(memory_order_acquire);
-        if (ack->sequence % 2 == 0 && load(&from->sequence) == ack->sequence)
+        if (ack->sequence % 2 == 0 && ec_row_load(&from->sequence) == ack->sequence)
             return true;
     }
     return false;

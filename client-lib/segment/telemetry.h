@@ -12,7 +12,7 @@
 
 #include "proto/client_segment.h"
 
-struct ec_tag_sum {
+struct ec_tag_report {
     char name[EC_TAG_NAME_BYTES];
     uint64_t bytes;        /* now */
     uint64_t peak_bytes;   /* at least bytes; published in steps of EC_TAG_PEAK_STEP */
@@ -20,7 +20,7 @@ struct ec_tag_sum {
     uint64_t budget_bytes; /* 0: none */
 };
 
-struct ec_allocator_sum {
+struct ec_allocator_report {
     char name[EC_ALLOCATOR_NAME_BYTES];
     char tag[EC_TAG_NAME_BYTES];
     uint32_t kind; /* enum ec_allocator_kind; larger values may come */
@@ -30,14 +30,15 @@ struct ec_allocator_sum {
     uint64_t count;
     uint64_t total;
     uint64_t failed;
+    uint64_t fallbacks; /* taken from the heap because the allocator was full */
     uint64_t largest_free_bytes;
 };
 
 /* The tags that have a name or ever counted something. Returns how many rows were filled in. */
 unsigned ec_telemetry_tags(const struct ec_client_segment *segment,
-                           struct ec_tag_sum tags[EC_TAGS_MAX]);
+                           struct ec_tag_report tags[EC_TAGS_MAX]);
 unsigned ec_telemetry_allocators(const struct ec_client_segment *segment,
-                                 struct ec_allocator_sum allocators[EC_ALLOCATORS_MAX]);
+                                 struct ec_allocator_report allocators[EC_ALLOCATORS_MAX]);
 const char *ec_allocator_kind_name(uint32_t kind); /* "arena"; "unknown" for others */
 
 /* Over all tags. The peak is the sum of the tags' peaks: the real one is at most that. */

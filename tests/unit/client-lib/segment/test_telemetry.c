@@ -34,7 +34,7 @@ static void count(uint32_t thread, uint32_t tag, uint64_t allocs, uint64_t frees
 
 START_TEST(a_tag_is_the_sum_of_its_threads)
 {
-    struct ec_tag_sum tags[EC_TAGS_MAX];
+    struct ec_tag_report tags[EC_TAGS_MAX];
 
     atomic_store(&segment->threads_high, 2);
     strcpy(segment->tags[3].name, "mesh");
@@ -53,7 +53,7 @@ END_TEST
 
 START_TEST(more_freed_than_allocated_counts_as_nothing)
 {
-    struct ec_tag_sum tags[EC_TAGS_MAX];
+    struct ec_tag_report tags[EC_TAGS_MAX];
 
     atomic_store(&segment->threads_high, 1);
     count(0, 0, 1, 2, 10, UINT64_MAX);
@@ -65,7 +65,7 @@ END_TEST
 
 START_TEST(a_peak_is_never_below_what_is_held_now)
 {
-    struct ec_tag_sum tags[EC_TAGS_MAX];
+    struct ec_tag_report tags[EC_TAGS_MAX];
 
     atomic_store(&segment->threads_high, 1);
     count(0, 0, 1, 0, 100, 0); /* the peak is pushed in steps, so it may still be zero */
@@ -76,7 +76,7 @@ END_TEST
 
 START_TEST(a_hostile_thread_count_is_bounded)
 {
-    struct ec_tag_sum tags[EC_TAGS_MAX];
+    struct ec_tag_report tags[EC_TAGS_MAX];
     struct ec_reference_sum references;
 
     atomic_store(&segment->threads_high, UINT32_MAX);
@@ -90,8 +90,8 @@ END_TEST
 
 START_TEST(texts_end_and_hold_no_control_characters)
 {
-    struct ec_tag_sum tags[EC_TAGS_MAX];
-    struct ec_allocator_sum allocators[EC_ALLOCATORS_MAX];
+    struct ec_tag_report tags[EC_TAGS_MAX];
+    struct ec_allocator_report allocators[EC_ALLOCATORS_MAX];
 
     memset(segment->tags[0].name, 'a', sizeof segment->tags[0].name);
     segment->tags[0].name[1] = '\n';
@@ -108,7 +108,7 @@ END_TEST
 
 START_TEST(an_allocator_names_its_tag_and_a_wrong_tag_is_none)
 {
-    struct ec_allocator_sum allocators[EC_ALLOCATORS_MAX];
+    struct ec_allocator_report allocators[EC_ALLOCATORS_MAX];
     struct ec_allocator_row *row = segment->allocators;
 
     strcpy(segment->tags[2].name, "audio");
