@@ -1,0 +1,26 @@
+/* scheduler_private.h - the scheduler as its own files see it. */
+#ifndef ENGINE_CORED_SCHEDULER_PRIVATE_H
+#define ENGINE_CORED_SCHEDULER_PRIVATE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "scheduler/rights.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/turn.h"
+
+struct scheduler {
+    struct ec_clock_page *page;
+    struct scheduler_state state; /* the thread's own, except counts and histograms */
+    struct rights rights;         /* written by the thread before running */
+    int priority;                 /* asked for */
+
+    pthread_t thread;
+    bool started;
+    _Atomic uint32_t running; /* futex: 1 when the thread has its rights */
+    _Atomic uint32_t command; /* futex: raised by who wants a turn now */
+    _Atomic bool stopping;
+};
+
+#endif
