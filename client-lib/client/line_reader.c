@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+_Static_assert(EC_LINE_FDS % 2 == 0, "the kernel fills up the padding of an odd number");
+
 #define FIRST_BYTES 4096u /* most lines fit, so most readers never grow */
 
 static bool take_line(struct ec_line_reader *reader, struct ec_line *line);
@@ -15,8 +17,6 @@ static int make_room(struct ec_line_reader *reader, struct ec_error *why);
 static int receive(struct ec_line_reader *reader, struct ec_error *why);
 static int peek(const struct ec_line_reader *reader, size_t bytes, size_t *got, bool *carry,
                 struct ec_error *why);
-static int find_descriptors(const struct ec_line_reader *reader, size_t got, size_t *before,
-                            struct ec_error *why);
 static int receive_plain(struct ec_line_reader *reader, size_t bytes, struct ec_error *why);
 static int receive_with_descriptors(struct ec_line_reader *reader, size_t bytes,
                                     struct ec_error *why);
@@ -99,9 +99,11 @@ static int make_room(struct ec_line_reader *reader, struct ec_error *why)
     return EC_OK;
 }
 
+/* While descriptors are about, no receive crosses the end of a line. */
 static int receive(struct ec_line_reader *reader, struct ec_error *why)
 {
-    size_t got, before;
+    const char *peeked = reader->buffer + reader->end, *line_end;
+    size_t got;
     bool carry;
     int rc;
 
@@ -110,18 +112,14 @@ static int receive(struct ec_line_reader *reader, struct ec_error *why)
         return rc;
     if (!carry)
         return receive_plain(reader, got, why);
-    rc = find_descriptors(reader, got, &before, why);
-    if (rc != EC_OK)
-        return rc;
-    if (before > 0)
-        return receive_plain(reader, before, why);
-    if (reader->end > reader->begin)
-        return ec_fail(why, EC_ERR_REQUEST, "descriptors came inside a line");
+    line_end = memchr(peeked, '\n', got);
+    if (line_end != NULL)
+        got = (size_t)(line_end - peeked) + 1;
     return receive_with_descriptors(reader, got, why);
 }
 
-/* How many bytes can be had, and whether descriptors ride on them. The kernel ends a receive behind
- * the piece that carries descriptors, so there is at most one set of them. */
+/* How many bytes can be had, and whether descriptors may ride on them: the kernel also says so when
+ * it sees them just behind what was asked for. */
 static int peek(const struct ec_line_reader *reader, size_t bytes, size_t *got, bool *carry,
                 struct ec_error *why)
 {
@@ -136,28 +134,6 @@ static int peek(const struct ec_line_reader *reader, size_t bytes, size_t *got, 
         return receive_failed(n, why);
     *got = (size_t)n;
     *carry = (message.msg_flags & MSG_CTRUNC) != 0;
-    return EC_OK;
-}
-
-/* The bytes before the one that carries the descriptors, which are known to be within got. */
-static int find_descriptors(const struct ec_line_reader *reader, size_t got, size_t *before,
-                            struct ec_error *why)
-{
-    size_t low = 0, high = got - 1;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2, seen;
-        bool carry;
-        int rc = peek(reader, middle + 1, &seen, &carry, why);
-
-        if (rc != EC_OK)
-            return rc;
-        if (carry)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    *before = low;
     return EC_OK;
 }
 
@@ -209,6 +185,11 @@ static int receive_with_descriptors(struct ec_line_reader *reader, size_t bytes,
         return ec_fail(why, EC_ERR_LIMIT,
                        "descriptors were lost: more than %d came, or this process may open no more",
                        EC_LINE_FDS);
+    }
+    if (reader->fd_count > 0 && reader->end > reader->begin) {
+        close_descriptors(reader, reader->fd_count);
+        reader->fd_count = 0;
+        return ec_fail(why, EC_ERR_REQUEST, "descriptors came inside a line");
     }
     reader->end += (size_t)n;
     return EC_OK;

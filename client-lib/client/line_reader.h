@@ -1,18 +1,19 @@
 /* line_reader.h - read lines and the descriptors that ride on them from a stream socket.
  *
  * Descriptors belong to the line whose first byte carried them. recvmsg tells only that they came
- * with some byte of what it returned, which may begin with the end of an earlier line. So the reader
- * peeks first, without room for descriptors: then the kernel says by MSG_CTRUNC whether the peeked
- * bytes carry any, and where is found by halving. What comes before them is received on its own:
+ * with some byte of what it returned, which may begin with the end of an earlier line and end with the
+ * beginning of a later one. So the reader peeks first, without room for descriptors: MSG_CTRUNC then
+ * says that some are about, and the peeked bytes show where the line ends. While that is so, it
+ * receives line by line:
  *
  *     socket   ...earlier"}\n{"method":"event.port.added"...}\n{"id":7...
- *              |<- received ->|<- received together with the descriptors ->
+ *              |<- receive ->|<- receive, with descriptors ---->|
  *
  * Therefore the descriptors in hand are always those of the first line in the buffer.
  *
  * Thread:    one at a time.
  * Ownership: the socket stays the caller's; buffer and untaken descriptors are the reader's.
- * Cost:      two system calls per wake-up, some more when descriptors come. */
+ * Cost:      two system calls per wake-up, two more for each line while descriptors come. */
 #ifndef EC_CLIENT_LINE_READER_H
 #define EC_CLIENT_LINE_READER_H
 
