@@ -52,10 +52,10 @@ struct ec_step_clock {
     const struct ec_client *client;
     const uint64_t *newest; /* in the clock page */
     uint64_t seen;          /* the step that ec_step_wait told last */
-    int64_t heartbeat_ns;   /* the daemon's sign of life when it was found missing */
+    uint64_t announced;     /* the daemon's newest step when it was looked for */
     uint32_t index;
     uint32_t breaker_level; /* told last */
-    bool stale;
+    bool stale;             /* the daemon was found missing, and has not come back */
 };
 
 /* Find a clock by its name. Steps are counted from the one that is newest now.
