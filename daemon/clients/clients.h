@@ -107,7 +107,8 @@ unsigned clients_count(struct clients *clients);                   /* that said 
  *   left      it hung up or detached: what it was to others ends. Comes for every connection;
  *             attached says whether there was more than that. Who detaches and hangs up later leaves
  *             twice, the second time not attached.
- *   ended     its references count no more: the process ended, or it detached */
+ *   ended     its references count no more: its process ended, it detached, or it hung up and was not
+ *             attached. It is not attached now, and out of clients_next() unless it detached */
 struct client_hooks {
     void (*attached)(void *context, struct client *client);
     void (*left)(void *context, struct client *client);
@@ -116,6 +117,8 @@ struct client_hooks {
     void (*describe)(void *context, struct client *client, struct ec_json_writer *writer);
 };
 int clients_add_hooks(struct clients *clients, const struct client_hooks *hooks, void *context);
+void clients_describe(struct clients *clients, struct client *client,
+                      struct ec_json_writer *writer); /* calls describe of all */
 
 /* Typed views of the mapped segments; NULL unless attached (dead ones keep the client segment). */
 static inline const struct ec_client_segment *client_segment(const struct client *client)
@@ -128,7 +131,10 @@ static inline const struct ec_cursor_segment *client_cursors(const struct client
     return client->cursor_map.base;
 }
 
-/* Send a notification {"jsonrpc":"2.0","method":method,"params":params}: params is one JSON value. */
+/* Send a notification {"jsonrpc":"2.0","method":method,"params":params}: params is one JSON value.
+ *
+ * Returns EC_OK, EC_ERR_DISCONNECTED (it hung up), EC_ERR_LIMIT (its output is full; the control module
+ * has counted it) or EC_ERR_MEMORY. */
 int client_notify(struct client *client, const char *method, const struct ec_json_writer *params,
                   const int *fds, unsigned fd_count);
 
