@@ -280,20 +280,30 @@ static void level_end(struct ec_json_writer *w, char bracket)
     put(w, &bracket, 1);
 }
 
-/* A string with its quotes. */
+/* A string with its quotes. Most have nothing to escape and are copied in one piece. */
 static void put_escaped(struct ec_json_writer *w, const char *text, size_t bytes)
 {
-    const char *at = text, *end = text + bytes;
+    const char *end = text + bytes, *run = text;
+    const char *at = ec_json_skip_plain(text, end);
 
+    if (at == end) {
+        if (reserve(w, bytes + 2)) {
+            char *out = w->base + w->bytes;
+
+            out[0] = '"';
+            memcpy(out + 1, text, bytes);
+            out[bytes + 1] = '"';
+            w->bytes += bytes + 2;
+        }
+        return;
+    }
     put(w, "\"", 1);
     while (at < end && w->status == EC_OK) {
-        const char *run = at;
-
-        at = ec_json_skip_plain(at, end);
         put(w, run, (size_t)(at - run));
-        if (at < end)
-            at = put_special(w, at, end);
+        run = put_special(w, at, end);
+        at = ec_json_skip_plain(run, end);
     }
+    put(w, run, (size_t)(at - run));
     put(w, "\"", 1);
 }
 
