@@ -90,8 +90,8 @@ size_t ec_json_format_real(double value, char *text)
     if (value < 0x1p53 && value == (double)(uint64_t)value) {
         bytes += ec_json_format_u64((uint64_t)value, text + bytes);
         if (value == 0 && bytes == 2) { /* -0 would read back as an integer, which has no sign */
-            memcpy(text + bytes, ".0", 2);
-            bytes += 2;
+            text[bytes++] = '.';
+            text[bytes++] = '0';
         }
         return bytes;
     }
@@ -174,8 +174,8 @@ static double strtod_decimal(const struct decimal *decimal)
         return HUGE_VAL;
     memcpy(text, decimal->digits, decimal->count);
     /* -400 - 801 .. 400 - 1 */
-    snprintf(text + decimal->count, sizeof text - decimal->count, "e%d",
-             (int)(decimal->point - (int64_t)decimal->count));
+    (void)snprintf(text + decimal->count, sizeof text - decimal->count, "e%d",
+                   (int)(decimal->point - (int64_t)decimal->count));
     value = strtod(text, NULL);
     errno = errno_before;
     return value;
@@ -236,14 +236,14 @@ static void shortest_searched(double value, struct shortest *out)
     while (low < high) {
         size_t middle = (low + high) / 2;
 
-        snprintf(text, sizeof text, "%.*e", (int)middle - 1, value);
+        (void)snprintf(text, sizeof text, "%.*e", (int)middle - 1, value);
         if (strtod(text, NULL) == value) /* written and read in one locale, whatever it is */
             high = middle;
         else
             low = middle + 1;
     }
     errno = errno_before; /* strtod() reports subnormal numbers there */
-    snprintf(text, sizeof text, "%.*e", (int)low - 1, value);
+    (void)snprintf(text, sizeof text, "%.*e", (int)low - 1, value);
     out->count = 0;
     for (at = text; *at != 'e'; at++)
         if (*at >= '0' && *at <= '9')
@@ -275,8 +275,10 @@ static size_t put_shortest(const struct shortest *number, char *text)
         return (size_t)(at - text);
     }
     if (number->point <= 0) {
-        memcpy(at, "0.00000", 7);
-        at += 2 - number->point;
+        *at++ = '0';
+        *at++ = '.';
+        for (int zeros = number->point; zeros < 0; zeros++)
+            *at++ = '0';
         memcpy(at, number->digits, number->count);
         return (size_t)(at + number->count - text);
     }

@@ -396,7 +396,7 @@ static const char *fail(struct scan *s, enum ec_json_fault_kind kind, const char
     s->fault->kind = kind;
     s->fault->offset = (size_t)(at - s->text);
     va_start(arguments, format);
-    vsnprintf(s->fault->reason, sizeof s->fault->reason, format, arguments);
+    (void)vsnprintf(s->fault->reason, sizeof s->fault->reason, format, arguments);
     va_end(arguments);
     return NULL;
 }

@@ -21,16 +21,20 @@ static void put_escaped(struct ec_json_writer *w, const char *text, size_t bytes
 static const char *put_special(struct ec_json_writer *w, const char *at, const char *end);
 static inline bool is_in(const struct ec_json_writer *w, char bracket);
 
-/* Room for this many bytes? Without it the status says why. */
-static inline bool reserve(struct ec_json_writer *w, size_t bytes)
+/* Where this many bytes go (one or more), or NULL, and then the status says why. */
+static inline char *reserve(struct ec_json_writer *w, size_t bytes)
 {
-    return (w->status == EC_OK && w->capacity - w->bytes >= bytes) || reserve_slowly(w, bytes);
+    if ((w->status == EC_OK && w->capacity - w->bytes >= bytes) || reserve_slowly(w, bytes))
+        return w->base + w->bytes;
+    return NULL;
 }
 
 static inline void put(struct ec_json_writer *w, const char *text, size_t bytes)
 {
-    if (bytes > 0 && reserve(w, bytes)) {
-        memcpy(w->base + w->bytes, text, bytes);
+    char *out = bytes > 0 ? reserve(w, bytes) : NULL;
+
+    if (out != NULL) {
+        memcpy(out, text, bytes);
         w->bytes += bytes;
     }
 }
@@ -90,14 +94,15 @@ void ec_json_key_plain(struct ec_json_writer *w, const char *name, size_t bytes)
     assert(is_in(w, '{') && !w->after_key);
     assert(ec_json_skip_plain(name, name + bytes) == name + bytes);
     w->after_key = true;
-    if (!reserve(w, bytes + 4))
+    out = reserve(w, bytes + 4);
+    if (out == NULL)
         return;
-    out = w->base + w->bytes;
     if (w->comma)
         *out++ = ',';
     *out++ = '"';
     memcpy(out, name, bytes);
-    memcpy(out + bytes, "\":", 2);
+    out[bytes] = '"';
+    out[bytes + 1] = ':';
     w->bytes = (size_t)(out + bytes + 2 - w->base);
 }
 
@@ -236,10 +241,8 @@ static inline char *value_begin(struct ec_json_writer *w, size_t bytes)
     assert(w->depth > 0 || !w->comma); /* one value is one text: ec_json_line_end() first */
     w->comma = true;
     w->after_key = false;
-    if (!reserve(w, bytes + 1))
-        return NULL;
-    out = w->base + w->bytes;
-    if (comma)
+    out = reserve(w, bytes + 1);
+    if (out != NULL && comma)
         *out++ = ',';
     return out;
 }
@@ -257,19 +260,20 @@ static inline void put_value(struct ec_json_writer *w, const char *text, size_t 
 static void level_begin(struct ec_json_writer *w, char bracket)
 {
     char *out = value_begin(w, 1);
+    uint32_t depth = w->depth++;
 
     if (out != NULL) {
         *out = bracket;
         w->bytes = (size_t)(out + 1 - w->base);
     }
     w->comma = false;
-    if (++w->depth > EC_JSON_WRITER_DEPTH) {
+    if (depth >= EC_JSON_WRITER_DEPTH) {
         if (w->status == EC_OK)
             w->status = EC_ERR_LIMIT;
         return;
     }
-    w->is_object &= ~((uint64_t)1 << (w->depth - 1));
-    w->is_object |= (uint64_t)(bracket == '{') << (w->depth - 1);
+    w->is_object &= ~((uint64_t)1 << depth);
+    w->is_object |= (uint64_t)(bracket == '{') << depth;
 }
 
 static void level_end(struct ec_json_writer *w, char bracket)
@@ -287,9 +291,9 @@ static void put_escaped(struct ec_json_writer *w, const char *text, size_t bytes
     const char *at = ec_json_skip_plain(text, end);
 
     if (at == end) {
-        if (reserve(w, bytes + 2)) {
-            char *out = w->base + w->bytes;
+        char *out = reserve(w, bytes + 2);
 
+        if (out != NULL) {
             out[0] = '"';
             memcpy(out + 1, text, bytes);
             out[bytes + 1] = '"';
