@@ -21,7 +21,7 @@
  *
  * Thread:    any; nothing is shared.
  * Ownership: spans point into the caller's text and live as long as it does.
- * Cost:      time O(bytes log bytes) for any input, however hostile, 6 KiB of stack, and no
+ * Cost:      time O(bytes log bytes) for any input, however hostile, 8 KiB of stack, and no
  *            allocation unless more than 256 members are open at once or one object has more than
  *            128; then less than 50 bytes a member, freed before the return. */
 #ifndef EC_FOUNDATION_JSON_SCAN_H

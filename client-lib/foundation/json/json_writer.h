@@ -21,7 +21,7 @@
  * Thread:    any; one writer belongs to one thread at a time.
  * Ownership: the caller owns the buffer, before and after growing, and frees it.
  * Cost:      no system call, no allocation but that of grow. No printf either, with one exception:
- *            ec_json_real() for numbers beyond 2^53 or below 1e-21 that are not integers. */
+ *            ec_json_real() for numbers from 2^53 up or below 2^-70. */
 #ifndef EC_FOUNDATION_JSON_WRITER_H
 #define EC_FOUNDATION_JSON_WRITER_H
 
