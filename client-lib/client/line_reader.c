@@ -103,8 +103,8 @@ static int make_room(struct ec_line_reader *reader, struct ec_error *why)
 static int receive(struct ec_line_reader *reader, struct ec_error *why)
 {
     const char *peeked = reader->buffer + reader->end, *line_end;
-    size_t got;
-    bool carry;
+    size_t got = 0;
+    bool carry = false;
     int rc;
 
     rc = peek(reader, reader->capacity - reader->end, &got, &carry, why);

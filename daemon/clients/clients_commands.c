@@ -33,7 +33,7 @@ int cmd_client_attach(struct request *request)
     struct client *client = request->client;
     int fds[ATTACH_PARTS] = { -1, -1, -1 };
     struct attachment attachment = { 0 };
-    int64_t offset_ns;
+    int64_t offset_ns = 0;
     int rc;
 
     rc = clients_may_attach(clients, client, request->why);

@@ -99,7 +99,7 @@ START_TEST(a_thread_keeps_its_slot_and_names_it)
     ck_assert_uint_eq(ec_client_thread_slot(&clients[0]), slot);
     ck_assert_uint_eq(atomic_load(&row_of(&clients[0], slot)->used), 1);
     ck_assert_uint_eq(atomic_load(&row_of(&clients[0], slot)->tid), (uint32_t)gettid());
-    ck_assert_uint_ne(row_of(&clients[0], slot)->name[0], 0);
+    ck_assert_int_ne(row_of(&clients[0], slot)->name[0], 0);
     ck_assert_uint_eq(atomic_load(&ec_client_own(&clients[0])->threads_high), 1);
 }
 END_TEST
