@@ -14,7 +14,6 @@
 static int map_part(struct attachment *attachment, enum attachment_part part,
                     struct ec_segment_map *map, int fd, uint32_t kind, uint64_t bytes,
                     struct ec_error *why);
-static int doorbell_check(int fd, struct ec_error *why);
 
 const char *attachment_part_name(enum attachment_part part)
 {
@@ -36,7 +35,7 @@ int attachment_init(struct attachment *attachment, const int fds[ATTACH_PARTS],
                       EC_SEGMENT_CURSOR, sizeof(struct ec_cursor_segment), why);
     if (rc == EC_OK) {
         attachment->refused = ATTACH_DOORBELL;
-        rc = doorbell_check(fds[ATTACH_DOORBELL], why);
+        rc = attachment_check_doorbell(fds[ATTACH_DOORBELL], why);
     }
     if (rc == EC_OK)
         return EC_OK;
@@ -65,7 +64,7 @@ static int map_part(struct attachment *attachment, enum attachment_part part,
 }
 
 /* Publishers write to it without looking again: only an eventfd may come. */
-static int doorbell_check(int fd, struct ec_error *why)
+int attachment_check_doorbell(int fd, struct ec_error *why)
 {
     static const char expected[] = "anon_inode:[eventfd]";
     char path[64], what[64];

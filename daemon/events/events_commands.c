@@ -1,0 +1,444 @@
+/* events_commands.c - event.* over the control socket: unpack, call, pack. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "clients/attachment.h"
+#include "clients/clients.h"
+#include "daemon/config.h"
+#include "daemon/log.h"
+#include "daemon/request.h"
+#include "events/registry.h"
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+static int parse_policy(const struct param *param, bool *lossy, struct ec_error *why)
+{
+    *lossy = strcmp(param->string, "lossy") == 0;
+    return *lossy || strcmp(param->string, "reliable") == 0
+               ? EC_OK
+               : ec_fail(why, EC_ERR_PARAM, "policy is %s, expected reliable or lossy",
+                         param->string);
+}
+
+/* One {name, type, count?} of the parameter fields. */
+static int parse_field(struct ec_json_span object, unsigned index, struct event_field *field,
+                       struct ec_error *why)
+{
+    static const char *const names[] = { "name", "type", "count" };
+    struct ec_json_span values[3] = { { 0 } };
+    struct ec_json_fields members = { .names = names, .values = values, .count = 3 };
+    char type[16];
+    int64_t count = 1;
+
+    if (ec_json_bind(object, &members) != EC_OK || members.unknown.bytes != 0)
+        return ec_fail(why, EC_ERR_PARAM, "fields[%u]: expected an object {name, type, count?}",
+                       index);
+    if (ec_json_get_text(values[0], field->name, sizeof field->name) != EC_OK)
+        return ec_fail(why, EC_ERR_PARAM, "fields[%u].name: expected a string of 1..%d bytes",
+                       index, EVENT_FIELD_NAME_BYTES - 1);
+    if (ec_json_get_text(values[1], type, sizeof type) != EC_OK ||
+        !event_scalar_parse(type, &field->scalar))
+        return ec_fail(why, EC_ERR_PARAM,
+                       "field %s: type is one of u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool char",
+                       field->name);
+    if (values[2].bytes != 0 &&
+        (ec_json_get_i64(values[2], &count) != EC_OK || count < 1 || count > EVENT_PAYLOAD_MAX))
+        return ec_fail(why, EC_ERR_PARAM, "field %s: count is not 1..%u", field->name,
+                       EVENT_PAYLOAD_MAX);
+    field->count = (uint32_t)count;
+    return EC_OK;
+}
+
+static int parse_fields(struct request *request, struct ec_json_span array,
+                        struct event_type_desc *desc)
+{
+    struct ec_json_iterator elements = ec_json_iterate(array);
+    struct ec_json_span element;
+
+    desc->fields = request_alloc(request, EVENT_FIELDS_MAX * sizeof *desc->fields);
+    if (desc->fields == NULL)
+        return ec_fail(request->why, EC_ERR_MEMORY, "no memory for %d fields", EVENT_FIELDS_MAX);
+    memset(desc->fields, 0, EVENT_FIELDS_MAX * sizeof *desc->fields);
+    while (ec_json_next_element(&elements, &element)) {
+        int rc;
+
+        if (desc->field_count == EVENT_FIELDS_MAX)
+            return ec_fail(request->why, EC_ERR_LIMIT, "more than %d fields", EVENT_FIELDS_MAX);
+        rc =
+            parse_field(element, desc->field_count, &desc->fields[desc->field_count], request->why);
+        if (rc < 0)
+            return rc;
+        desc->field_count++;
+    }
+    if (desc->field_count == 0)
+        return ec_fail(request->why, EC_ERR_PARAM, "fields is empty: give max_size instead");
+    return EC_OK;
+}
+
+static void write_type(struct ec_json_writer *w, const struct event_type *type)
+{
+    ec_json_member_hex64(w, "type_id", type->id);
+    ec_json_member_string(w, "name", type->name);
+    ec_json_member_u64(w, "version", type->version);
+    ec_json_member_u64(w, "size", type->size);
+    ec_json_member_string(w, "policy", type->lossy ? "lossy" : "reliable");
+}
+
+int cmd_event_register(struct request *request)
+{
+    const struct params_event_register *params = request->params;
+    struct events *events = request->services->events;
+    char registered_by[64];
+    struct event_type_desc desc = {
+        .name = params->name.string,
+        .registered_by = registered_by,
+        .version = (uint32_t)params->version.integer,
+        .max_size = params->max_size.present ? (uint32_t)params->max_size.integer : 0,
+    };
+    struct event_type *type;
+    bool created;
+    int rc;
+
+    if (request->client->id != 0)
+        snprintf(registered_by, sizeof registered_by, "client %u (%.40s)", request->client->id,
+                 request->client->name);
+    else
+        snprintf(registered_by, sizeof registered_by, "process %d", (int)request->client->pid);
+    rc = parse_policy(&params->policy, &desc.lossy, request->why);
+    if (rc < 0)
+        return rc;
+    if (params->fields.present == params->max_size.present)
+        return ec_fail(request->why, EC_ERR_PARAM, "give either fields or max_size");
+    if (params->fields.present)
+        rc = parse_fields(request, params->fields.span, &desc);
+    if (rc == EC_OK)
+        rc = event_types_register(&events->types, &desc, &type, &created, request->data,
+                                  request->why);
+    if (rc < 0)
+        return rc;
+    if (created)
+        log_info("events", "type %s of %u bytes registered by %s", type->name, type->size,
+                 registered_by);
+    ec_json_object_begin(request->result);
+    write_type(request->result, type);
+    event_fields_write(type, request->result);
+    ec_json_member_boolean(request->result, "created", created);
+    ec_json_object_end(request->result);
+    return EC_OK;
+}
+
+int cmd_event_list(struct request *request)
+{
+    struct events *events = request->services->events;
+    struct ec_json_writer *w = request->result;
+    struct event_type *type, *next;
+
+    ec_json_object_begin(w);
+    ec_json_member_array(w, "items");
+    HASH_ITER(hh, events->types.by_id, type, next)
+    {
+        struct event_counts counts;
+
+        event_counts_sum(events, type, &counts);
+        ec_json_object_begin(w);
+        write_type(w, type);
+        ec_json_member_u64(w, "publishers", counts.publishers);
+        ec_json_member_u64(w, "subscribers", counts.subscribers);
+        ec_json_object_end(w);
+    }
+    ec_json_array_end(w);
+    ec_json_object_end(w);
+    return EC_OK;
+}
+
+static void write_statistics(struct ec_json_writer *w, const struct events *events,
+                             const struct event_type *type)
+{
+    struct event_counts counts;
+    struct ec_percentiles latency;
+
+    event_counts_sum(events, type, &counts);
+    ec_histogram_percentiles(&counts.latency, &latency);
+    ec_json_object_begin(w);
+    ec_json_member_string(w, "name", type->name);
+    ec_json_member_hex64(w, "type_id", type->id);
+    ec_json_member_u64(w, "published", counts.published);
+    ec_json_member_u64(w, "delivered", counts.delivered);
+    ec_json_member_u64(w, "lost", counts.lost);
+    ec_json_member_u64(w, "refused", counts.refused);
+    ec_json_member_u64(w, "bytes", counts.bytes);
+    ec_json_member_real(w, "rate_hz", type->rate_hz);
+    ec_json_member_object(w, "latency_ns");
+    ec_json_member_u64(w, "p50", latency.p50_ns);
+    ec_json_member_u64(w, "p99", latency.p99_ns);
+    ec_json_member_u64(w, "p999", latency.p999_ns);
+    ec_json_member_u64(w, "max", latency.max_ns);
+    ec_json_object_end(w);
+    ec_json_object_end(w);
+}
+
+/* The type of this name, or EC_ERR_TYPE. */
+static struct event_type *find_type(struct request *request, const char *name)
+{
+    struct event_type *type = event_types_find_name(&request->services->events->types, name);
+
+    if (type == NULL)
+        ec_fail(request->why, EC_ERR_TYPE, "event type %s is not registered", name);
+    return type;
+}
+
+int cmd_event_stats(struct request *request)
+{
+    const struct params_event_stats *params = request->params;
+    struct events *events = request->services->events;
+    struct ec_json_writer *w = request->result;
+    struct event_type *only = NULL, *type, *next;
+
+    if (params->type.present) {
+        only = find_type(request, params->type.string);
+        if (only == NULL)
+            return EC_ERR_TYPE;
+    }
+    ec_json_object_begin(w);
+    ec_json_member_array(w, "items");
+    HASH_ITER(hh, events->types.by_id, type, next)
+    if (only == NULL || only == type)
+        write_statistics(w, events, type);
+    ec_json_array_end(w);
+    ec_json_member_array(w, "ports");
+    for (const struct route_port *port = events->routes.ports; port != NULL; port = port->next)
+        event_port_write(events, port, w);
+    ec_json_array_end(w);
+    ec_json_object_end(w);
+    return EC_OK;
+}
+
+/* ---- JSON publishers and subscribers --------------------------------------------------------- */
+
+int cmd_event_publish(struct request *request)
+{
+    const struct params_event_publish *params = request->params;
+    struct events *events = request->services->events;
+    struct event_type *type = find_type(request, params->type.string);
+    uint32_t bytes;
+    uint64_t sequence;
+    void *payload;
+    int rc;
+
+    if (type == NULL)
+        return EC_ERR_TYPE;
+    rc = events_claim(events, type, type->size, &payload);
+    if (rc < 0)
+        return ec_fail(request->why, rc, "%s of up to %u bytes does not fit the daemon's port",
+                       type->name, type->size);
+    /* Encoded in place: nobody sees the bytes before the commit, which a fault does not reach. */
+    rc = event_payload_encode(type, params->payload.span, payload, &bytes, request->why);
+    if (rc < 0)
+        return rc;
+    sequence = events_commit(events, type, bytes, request->client->id);
+    ec_json_object_begin(request->result);
+    ec_json_member_u64(request->result, "sequence", sequence);
+    ec_json_object_end(request->result);
+    return EC_OK;
+}
+
+/* Names of types or "*" into ids; none for all. lossy: every one of them is lossy only. */
+static int parse_types(struct request *request, struct ec_json_span span, uint64_t *ids,
+                       uint32_t *count, bool *lossy)
+{
+    struct ec_json_iterator elements = ec_json_iterate(span);
+    struct ec_json_span element;
+    char name[EVENT_NAME_BYTES];
+
+    *count = 0;
+    *lossy = false;
+    if (ec_json_string_equals(span, "*"))
+        return EC_OK;
+    if (ec_json_type_of(span) != EC_JSON_ARRAY)
+        return ec_fail(request->why, EC_ERR_PARAM, "types: expected an array of names, or \"*\"");
+    *lossy = true;
+    while (ec_json_next_element(&elements, &element)) {
+        struct event_type *type;
+
+        if (*count == READER_TYPES_MAX)
+            return ec_fail(request->why, EC_ERR_LIMIT, "types: more than %d", READER_TYPES_MAX);
+        if (ec_json_get_text(element, name, sizeof name) != EC_OK)
+            return ec_fail(request->why, EC_ERR_PARAM, "types[%u]: expected a name of 1..%d bytes",
+                           *count, EVENT_NAME_BYTES - 1);
+        type = find_type(request, name);
+        if (type == NULL)
+            return EC_ERR_TYPE;
+        ids[(*count)++] = type->id;
+        *lossy &= type->lossy;
+    }
+    return *count != 0 ? EC_OK
+                       : ec_fail(request->why, EC_ERR_PARAM, "types is empty: \"*\" means all");
+}
+
+int cmd_event_subscribe(struct request *request)
+{
+    const struct params_event_subscribe *params = request->params;
+    uint64_t types[READER_TYPES_MAX];
+    uint32_t count, id;
+    bool lossy;
+    int rc = parse_types(request, params->types.span, types, &count, &lossy);
+
+    if (rc == EC_OK)
+        rc = subscriptions_add(&request->services->events->subscriptions, request->client, types,
+                               count, &id, request->why);
+    if (rc < 0)
+        return rc;
+    ec_json_object_begin(request->result);
+    ec_json_member_u64(request->result, "subscription_id", id);
+    ec_json_object_end(request->result);
+    return EC_OK;
+}
+
+int cmd_event_unsubscribe(struct request *request)
+{
+    const struct params_event_unsubscribe *params = request->params;
+    uint32_t id = (uint32_t)params->subscription_id.integer;
+
+    if (!subscriptions_remove(&request->services->events->subscriptions, request->client, id))
+        return ec_fail(request->why, EC_ERR_NOT_FOUND, "this connection has no subscription %u",
+                       id);
+    ec_json_object_begin(request->result);
+    ec_json_member_u64(request->result, "subscription_id", id);
+    ec_json_object_end(request->result);
+    return EC_OK;
+}
+
+/* ---- ports and readers of attached clients --------------------------------------------------- */
+
+static struct route_owner *find_owner(struct request *request)
+{
+    struct route_owner *owner =
+        request->client->attached
+            ? routes_owner(&request->services->events->routes, request->client)
+            : NULL;
+
+    if (owner == NULL)
+        ec_fail(request->why, EC_ERR_STATE, "client.attach comes first");
+    return owner;
+}
+
+int cmd_event_port_open(struct request *request)
+{
+    const struct params_event_port_open *params = request->params;
+    struct events *events = request->services->events;
+    struct route_owner *owner = find_owner(request);
+    struct route_port *port;
+    int rc;
+
+    if (owner == NULL)
+        return EC_ERR_STATE;
+    if (request->fd_count != 1)
+        return ec_fail(request->why, EC_ERR_PARAM, "%u descriptors came with the line, expected 1",
+                       request->fd_count);
+    rc = routes_open_port(&events->routes, owner, params->name.string,
+                          (uint64_t)params->bytes.integer, request->fds[0], NULL, &port,
+                          request->why);
+    if (rc < 0)
+        return ec_error_prefix(request->why, rc, "open port %s", params->name.string);
+    ec_json_object_begin(request->result);
+    ec_json_member_u64(request->result, "port_id", port->id);
+    ec_json_member_i64(request->result, "stall_ms",
+                       config_integer(request->services->config, EC_CONFIG_event_stall_ms));
+    ec_json_object_end(request->result);
+    return EC_OK;
+}
+
+int cmd_event_port_close(struct request *request)
+{
+    const struct params_event_port_close *params = request->params;
+    struct events *events = request->services->events;
+    uint32_t id = (uint32_t)params->port_id.integer;
+    struct route_port *port = routes_find_port(&events->routes, id);
+
+    if (port == NULL || port->owner->client != request->client)
+        return ec_fail(request->why, EC_ERR_NOT_FOUND, "this client has no port %u", id);
+    routes_close_port(&events->routes, port);
+    ec_json_object_begin(request->result);
+    ec_json_member_u64(request->result, "port_id", id);
+    ec_json_object_end(request->result);
+    return EC_OK;
+}
+
+static int write_reader_ports(struct request *request, const struct route_reader *reader)
+{
+    struct ec_json_writer *w = request->result;
+
+    ec_json_object_begin(w);
+    ec_json_member_u64(w, "reader_id", reader->id);
+    ec_json_member_u64(w, "slot", reader->slot);
+    ec_json_member_array(w, "ports");
+    for (const struct route_link *link = reader->links; link != NULL; link = link->next_of_reader) {
+        int rc = request_attach_fd(request, link->port->fd);
+
+        if (rc < 0)
+            return rc;
+        ec_json_object_begin(w);
+        ec_json_member_u64(w, "port_id", link->port->id);
+        ec_json_member_u64(w, "client_id", link->port->owner->client_id);
+        ec_json_member_string(w, "name", link->port->name);
+        ec_json_member_u64(w, "bytes", link->port->ring_bytes);
+        ec_json_member_u64(w, "cursor", link->cursor);
+        ec_json_member_u64(w, "reader_slot", link->reader_slot);
+        ec_json_object_end(w);
+    }
+    ec_json_array_end(w);
+    ec_json_object_end(w);
+    return EC_OK;
+}
+
+int cmd_event_reader_open(struct request *request)
+{
+    const struct params_event_reader_open *params = request->params;
+    struct events *events = request->services->events;
+    struct route_owner *owner = find_owner(request);
+    uint64_t types[READER_TYPES_MAX];
+    struct route_reader *reader;
+    uint32_t count;
+    bool wants_lossy, lossy;
+    int rc;
+
+    if (owner == NULL)
+        return EC_ERR_STATE;
+    if (request->fd_count > 1 || params->fds.present != (request->fd_count == 1))
+        return ec_fail(request->why, EC_ERR_PARAM,
+                       "fds is [\"doorbell\"] with one descriptor, or absent with none");
+    rc = parse_policy(&params->policy, &wants_lossy, request->why);
+    if (rc == EC_OK)
+        rc = parse_types(request, params->types.span, types, &count, &lossy);
+    if (rc == EC_OK && request->fd_count == 1)
+        rc = attachment_check_doorbell(request->fds[0], request->why);
+    if (rc == EC_OK)
+        rc = routes_open_reader(&events->routes, owner, !wants_lossy && !lossy, types, count,
+                                request->fd_count == 1 ? request->fds[0] : -1, &reader,
+                                request->why);
+    if (rc < 0)
+        return rc;
+    if (request->fd_count == 1)
+        request->fds[0] = -1; /* the reader's now */
+    rc = write_reader_ports(request, reader);
+    if (rc < 0)
+        routes_close_reader(&events->routes, reader);
+    return rc;
+}
+
+int cmd_event_reader_close(struct request *request)
+{
+    const struct params_event_reader_close *params = request->params;
+    struct events *events = request->services->events;
+    uint32_t id = (uint32_t)params->reader_id.integer;
+    struct route_reader *reader = routes_find_reader(&events->routes, id);
+
+    if (reader == NULL || reader->owner->client != request->client)
+        return ec_fail(request->why, EC_ERR_NOT_FOUND, "this client has no reader %u", id);
+    routes_close_reader(&events->routes, reader);
+    ec_json_object_begin(request->result);
+    ec_json_member_u64(request->result, "reader_id", id);
+    ec_json_object_end(request->result);
+    return EC_OK;
+}

@@ -1,0 +1,442 @@
+/* routes.c - link ports and readers and tell both ends; see routes.h. */
+#include "events/routes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "segment/event_port.h"
+
+/* ---- small sets of slots --------------------------------------------------------------------- */
+
+/* Take the lowest free bit of count; count when all are taken. */
+static uint32_t take_slot(uint64_t *bits, uint32_t count)
+{
+    for (uint32_t word = 0; word < count / 64; word++) {
+        if (bits[word] != UINT64_MAX) {
+            uint32_t bit = (uint32_t)__builtin_ctzll(~bits[word]);
+
+            bits[word] |= 1ull << bit;
+            return word * 64 + bit;
+        }
+    }
+    return count;
+}
+
+static void give_slot(uint64_t *bits, uint32_t slot)
+{
+    bits[slot / 64] &= ~(1ull << (slot % 64));
+}
+
+/* ---- telling both ends ----------------------------------------------------------------------- */
+
+/* A small notification; a client whose output is full loses it, which clients.h counts. */
+static void notify(struct client *client, const char *method, const struct ec_json_writer *params,
+                   const int *fds, unsigned fd_count)
+{
+    if (client->output != NULL)
+        client_notify(client, method, params, fds, fd_count);
+}
+
+int route_doorbell(const struct route_reader *reader)
+{
+    return reader->doorbell_fd >= 0 ? reader->doorbell_fd : reader->owner->doorbell_fd;
+}
+
+static void tell_publisher_added(struct routes *routes, const struct route_link *link)
+{
+    const struct route_reader *reader = link->reader;
+    int fds[2] = { reader->owner->cursor_fd, route_doorbell(reader) };
+    char text[512];
+    struct ec_json_writer w;
+
+    if (link->port->owner->client == NULL) {
+        routes->daemon.reader_added(routes->daemon.context, link);
+        return;
+    }
+    ec_json_writer_init(&w, text, sizeof text);
+    ec_json_object_begin(&w);
+    ec_json_member_u64(&w, "port_id", link->port->id);
+    ec_json_member_u64(&w, "reader_id", reader->id);
+    ec_json_member_u64(&w, "client_id", reader->owner->client_id);
+    ec_json_member_u64(&w, "cursor", link->cursor);
+    ec_json_member_u64(&w, "slot", reader->slot);
+    ec_json_member_u64(&w, "reader_slot", link->reader_slot);
+    ec_json_member_string(&w, "policy", reader->reliable ? "reliable" : "lossy");
+    ec_json_object_end(&w);
+    notify(link->port->owner->client, "event.reader.added", &w, fds, 2);
+}
+
+static void tell_publisher_removed(struct routes *routes, const struct route_link *link)
+{
+    char text[128];
+    struct ec_json_writer w;
+
+    if (link->port->owner->client == NULL) {
+        routes->daemon.reader_removed(routes->daemon.context, link);
+        return;
+    }
+    ec_json_writer_init(&w, text, sizeof text);
+    ec_json_object_begin(&w);
+    ec_json_member_u64(&w, "port_id", link->port->id);
+    ec_json_member_u64(&w, "reader_id", link->reader->id);
+    ec_json_object_end(&w);
+    notify(link->port->owner->client, "event.reader.removed", &w, NULL, 0);
+}
+
+static void tell_reader_added(struct routes *routes, const struct route_link *link)
+{
+    char text[512];
+    struct ec_json_writer w;
+
+    if (link->reader->owner->client == NULL) {
+        routes->daemon.port_added(routes->daemon.context, link);
+        return;
+    }
+    ec_json_writer_init(&w, text, sizeof text);
+    ec_json_object_begin(&w);
+    ec_json_member_u64(&w, "reader_id", link->reader->id);
+    ec_json_member_u64(&w, "port_id", link->port->id);
+    ec_json_member_u64(&w, "client_id", link->port->owner->client_id);
+    ec_json_member_string(&w, "name", link->port->name);
+    ec_json_member_u64(&w, "bytes", link->port->ring_bytes);
+    ec_json_member_u64(&w, "cursor", link->cursor);
+    ec_json_member_u64(&w, "reader_slot", link->reader_slot);
+    ec_json_object_end(&w);
+    notify(link->reader->owner->client, "event.port.added", &w, &link->port->fd, 1);
+}
+
+static void tell_reader_removed(struct routes *routes, const struct route_link *link)
+{
+    char text[64];
+    struct ec_json_writer w;
+
+    if (link->reader->owner->client == NULL) {
+        routes->daemon.port_removed(routes->daemon.context, link->port);
+        return;
+    }
+    ec_json_writer_init(&w, text, sizeof text);
+    ec_json_object_begin(&w);
+    ec_json_member_u64(&w, "port_id", link->port->id);
+    ec_json_object_end(&w);
+    notify(link->reader->owner->client, "event.port.removed", &w, NULL, 0);
+    /* The publisher may have been killed between commit and ring. */
+    (void)!write(route_doorbell(link->reader), &(uint64_t) { 1 }, sizeof(uint64_t));
+}
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+static int add_link(struct route_port *port, struct route_reader *reader, struct route_link **link,
+                    struct ec_error *why)
+{
+    struct route_link *made = calloc(1, sizeof *made);
+
+    if (made == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for a link");
+    made->cursor = take_slot(reader->owner->cursor_slots, EC_CURSORS_MAX);
+    made->reader_slot = take_slot(port->slots, EC_PORT_READERS_MAX);
+    if (made->cursor == EC_CURSORS_MAX || made->reader_slot == EC_PORT_READERS_MAX) {
+        bool cursors = made->cursor == EC_CURSORS_MAX;
+
+        if (!cursors)
+            give_slot(reader->owner->cursor_slots, made->cursor);
+        if (made->reader_slot != EC_PORT_READERS_MAX)
+            give_slot(port->slots, made->reader_slot);
+        free(made);
+        return cursors
+                   ? ec_fail(why, EC_ERR_LIMIT, "client %u reads %d ports, no more are possible",
+                             reader->owner->client_id, EC_CURSORS_MAX)
+                   : ec_fail(why, EC_ERR_LIMIT, "port %s has %d readers, no more are possible",
+                             port->name, EC_PORT_READERS_MAX);
+    }
+    made->port = port;
+    made->reader = reader;
+    made->next_of_port = port->links;
+    port->links = made;
+    made->next_of_reader = reader->links;
+    reader->links = made;
+    *link = made;
+    return EC_OK;
+}
+
+static void remove_link(struct route_link *link)
+{
+    struct route_link **at = &link->port->links;
+
+    while (*at != link)
+        at = &(*at)->next_of_port;
+    *at = link->next_of_port;
+    for (at = &link->reader->links; *at != link;)
+        at = &(*at)->next_of_reader;
+    *at = link->next_of_reader;
+    give_slot(link->port->slots, link->reader_slot);
+    give_slot(link->reader->owner->cursor_slots, link->cursor);
+    free(link);
+}
+
+/* ---- statistics of what goes ----------------------------------------------------------------- */
+
+static void keep_port_statistics(const struct routes *routes, const struct route_port *port)
+{
+    for (uint32_t i = 0; i < EC_PORT_TYPES_MAX; i++) {
+        const struct ec_port_type *row = &port->port->types[i];
+        struct event_type *type =
+            event_types_find(routes->types, atomic_load_explicit(&row->type, memory_order_acquire));
+
+        if (type == NULL)
+            continue;
+        type->published += atomic_load_explicit(&row->published, memory_order_relaxed);
+        type->bytes += atomic_load_explicit(&row->bytes, memory_order_relaxed);
+        type->refused += atomic_load_explicit(&row->refused, memory_order_relaxed);
+    }
+}
+
+static void keep_reader_statistics(const struct routes *routes, const struct route_reader *reader)
+{
+    for (uint32_t i = 0; i < EC_READER_TYPES_MAX; i++) {
+        const struct ec_reader_type *row = &reader->owner->cursors->types[reader->slot][i];
+        struct event_type *type =
+            event_types_find(routes->types, atomic_load_explicit(&row->type, memory_order_acquire));
+
+        if (type == NULL)
+            continue;
+        type->delivered += atomic_load_explicit(&row->delivered, memory_order_relaxed);
+        ec_histogram_sum_add(&type->latency, &row->latency);
+    }
+}
+
+/* ---- ports ----------------------------------------------------------------------------------- */
+
+struct route_port *routes_find_port(const struct routes *routes, uint32_t id)
+{
+    struct route_port *port = routes->ports;
+
+    while (port != NULL && port->id != id)
+        port = port->next;
+    return port;
+}
+
+static void free_port(struct route_port *port)
+{
+    ec_segment_map_finish(&port->map);
+    if (port->fd >= 0)
+        close(port->fd);
+    free(port);
+}
+
+/* Map and check a port that a client made. */
+static int map_port(struct route_port *port, uint64_t ring_bytes, struct ec_error *why)
+{
+    int rc = ec_port_map(&port->map, port->fd, why);
+
+    if (rc < 0)
+        return rc;
+    port->port = port->map.base;
+    port->ring_bytes = (uint32_t)(port->map.bytes - EC_PORT_RING_OFFSET);
+    if (port->ring_bytes != ring_bytes)
+        return ec_fail(why, EC_ERR_PARAM, "bytes is %llu, but the segment's ring has %u",
+                       (unsigned long long)ring_bytes, port->ring_bytes);
+    return EC_OK;
+}
+
+int routes_open_port(struct routes *routes, struct route_owner *owner, const char *name,
+                     uint64_t ring_bytes, int fd, const struct ec_event_port *own,
+                     struct route_port **port, struct ec_error *why)
+{
+    struct route_port *made;
+    int rc = EC_OK;
+
+    if (owner->port_count == ROUTE_PORTS_MAX)
+        return ec_fail(why, EC_ERR_LIMIT, "client %u has %d ports, no more are possible",
+                       owner->client_id, ROUTE_PORTS_MAX);
+    made = calloc(1, sizeof *made);
+    if (made == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for a port");
+    made->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (made->fd < 0)
+        rc = ec_fail(why, EC_ERR_SYSTEM, "duplicate descriptor %d: %s", fd, strerror(errno));
+    made->port = own;
+    made->ring_bytes = (uint32_t)ring_bytes;
+    if (rc == EC_OK && own == NULL)
+        rc = map_port(made, ring_bytes, why);
+    if (rc < 0) {
+        free_port(made);
+        return rc;
+    }
+    made->owner = owner;
+    made->id = ++routes->last_port_id;
+    snprintf(made->name, sizeof made->name, "%s", name);
+    made->next = routes->ports;
+    routes->ports = made;
+    owner->port_count++;
+    if (owner->client != NULL)
+        owner->client->ports++;
+    *port = made;
+    for (struct route_reader *reader = routes->readers; reader != NULL; reader = reader->next) {
+        struct route_link *link;
+        struct ec_error reason = { 0 };
+
+        if (add_link(made, reader, &link, &reason) < 0) {
+            log_warning("events", "reader %u does not read port %u: %s", reader->id, made->id,
+                        reason.text);
+            continue;
+        }
+        tell_reader_added(routes, link);
+        tell_publisher_added(routes, link);
+    }
+    return EC_OK;
+}
+
+void routes_close_port(struct routes *routes, struct route_port *port)
+{
+    struct route_port **at = &routes->ports;
+
+    keep_port_statistics(routes, port);
+    while (port->links != NULL) {
+        tell_reader_removed(routes, port->links);
+        if (port->owner->client == NULL)
+            tell_publisher_removed(routes, port->links);
+        remove_link(port->links);
+    }
+    while (*at != port)
+        at = &(*at)->next;
+    *at = port->next;
+    port->owner->port_count--;
+    if (port->owner->client != NULL)
+        port->owner->client->ports--;
+    free_port(port);
+}
+
+/* ---- readers --------------------------------------------------------------------------------- */
+
+struct route_reader *routes_find_reader(const struct routes *routes, uint32_t id)
+{
+    struct route_reader *reader = routes->readers;
+
+    while (reader != NULL && reader->id != id)
+        reader = reader->next;
+    return reader;
+}
+
+int routes_open_reader(struct routes *routes, struct route_owner *owner, bool reliable,
+                       const uint64_t *types, uint32_t type_count, int doorbell_fd,
+                       struct route_reader **reader, struct ec_error *why)
+{
+    uint32_t slot = take_slot(&owner->sleep_slots, EC_READERS_MAX);
+    struct route_reader *made;
+    int rc = EC_OK;
+
+    if (slot == EC_READERS_MAX)
+        return ec_fail(why, EC_ERR_LIMIT, "client %u has %d readers, no more are possible",
+                       owner->client_id, EC_READERS_MAX);
+    made = calloc(1, sizeof *made);
+    if (made == NULL) {
+        give_slot(&owner->sleep_slots, slot);
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for a reader");
+    }
+    made->owner = owner;
+    made->id = ++routes->last_reader_id;
+    made->slot = slot;
+    made->reliable = reliable;
+    made->type_count = type_count;
+    memcpy(made->types, types, type_count * sizeof *types);
+    made->doorbell_fd = -1; /* taken below, once nothing can fail */
+    for (struct route_port *port = routes->ports; port != NULL && rc == EC_OK; port = port->next) {
+        struct route_link *link;
+
+        rc = add_link(port, made, &link, why);
+    }
+    if (rc < 0) {
+        while (made->links != NULL)
+            remove_link(made->links);
+        give_slot(&owner->sleep_slots, slot);
+        free(made);
+        return rc;
+    }
+    made->doorbell_fd = doorbell_fd;
+    made->next = routes->readers;
+    routes->readers = made;
+    owner->reader_count++;
+    if (owner->client != NULL)
+        owner->client->readers++;
+    for (struct route_link *link = made->links; link != NULL; link = link->next_of_reader)
+        tell_publisher_added(routes, link);
+    *reader = made;
+    return EC_OK;
+}
+
+void routes_close_reader(struct routes *routes, struct route_reader *reader)
+{
+    struct route_reader **at = &routes->readers;
+
+    keep_reader_statistics(routes, reader);
+    while (reader->links != NULL) {
+        tell_publisher_removed(routes, reader->links);
+        remove_link(reader->links);
+    }
+    while (*at != reader)
+        at = &(*at)->next;
+    *at = reader->next;
+    give_slot(&reader->owner->sleep_slots, reader->slot);
+    reader->owner->reader_count--;
+    if (reader->owner->client != NULL)
+        reader->owner->client->readers--;
+    if (reader->doorbell_fd >= 0)
+        close(reader->doorbell_fd);
+    free(reader);
+}
+
+/* ---- owners ---------------------------------------------------------------------------------- */
+
+struct route_owner *routes_add_owner(struct routes *routes, struct client *client)
+{
+    struct route_owner *owner = calloc(1, sizeof *owner);
+
+    if (owner == NULL)
+        return NULL;
+    owner->client = client;
+    owner->cursor_fd = owner->doorbell_fd = -1;
+    if (client != NULL) {
+        owner->client_id = client->id;
+        snprintf(owner->name, sizeof owner->name, "%s", client->name);
+        owner->cursors = client_cursors(client);
+        owner->cursor_fd = client->cursor_fd;
+        owner->doorbell_fd = client->doorbell_fd;
+    }
+    owner->next = routes->owners;
+    routes->owners = owner;
+    return owner;
+}
+
+struct route_owner *routes_owner(struct routes *routes, const struct client *client)
+{
+    struct route_owner *owner = routes->owners;
+
+    while (owner != NULL && owner->client != client)
+        owner = owner->next;
+    return owner;
+}
+
+void routes_remove_owner(struct routes *routes, struct route_owner *owner)
+{
+    struct route_owner **at = &routes->owners;
+
+    for (struct route_reader *reader = routes->readers, *next; reader != NULL; reader = next) {
+        next = reader->next;
+        if (reader->owner == owner)
+            routes_close_reader(routes, reader);
+    }
+    for (struct route_port *port = routes->ports, *next; port != NULL; port = next) {
+        next = port->next;
+        if (port->owner == owner)
+            routes_close_port(routes, port);
+    }
+    while (*at != owner)
+        at = &(*at)->next;
+    *at = owner->next;
+    free(owner);
+}

@@ -1,0 +1,114 @@
+/* routes.h - who reads whom: ports, readers, and a link for each pair.
+ *
+ *   client A: ports ----+---- link ----+---- readers: client B
+ *                       |  cursor      |
+ *   daemon:   port  ----+  reader_slot +---- reader: daemon (for JSON subscribers)
+ *
+ * A link has a cursor in the reader's cursor segment and a slot in the port's table of readers. Both
+ * ends are told: the publisher gets the reader's cursor segment and doorbell, the reader gets the
+ * port. The daemon is an owner like the clients, with client_id 0, reached by calls instead of
+ * notifications.
+ *
+ * Thread: loop. */
+#ifndef ENGINE_CORED_EVENT_ROUTES_H
+#define ENGINE_CORED_EVENT_ROUTES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "clients/clients.h"
+#include "events/types.h"
+#include "proto/cursor_segment.h"
+#include "proto/event_port.h"
+
+#define ROUTE_PORTS_MAX 64 /* of one owner */
+#define READER_TYPES_MAX 32
+
+struct route_link {
+    struct route_port *port;
+    struct route_reader *reader;
+    struct route_link *next_of_port;
+    struct route_link *next_of_reader;
+    uint32_t cursor;      /* in the cursor segment of the reader's owner */
+    uint32_t reader_slot; /* in the port's readers[] */
+};
+
+struct route_port {
+    struct route_port *next;
+    struct route_owner *owner;
+    uint32_t id;
+    char name[EC_PORT_NAME_BYTES];
+    uint32_t ring_bytes;
+    int fd;                    /* ours */
+    struct ec_segment_map map; /* read-only; checked; base NULL for the daemon's own */
+    const struct ec_event_port *port;
+    struct route_link *links;
+    uint64_t slots[EC_PORT_READERS_MAX / 64]; /* bits of reader slots in use */
+};
+
+struct route_reader {
+    struct route_reader *next;
+    struct route_owner *owner;
+    uint32_t id;
+    uint32_t slot; /* sleep slot */
+    bool reliable;
+    uint64_t types[READER_TYPES_MAX];
+    uint32_t type_count; /* 0: all */
+    int doorbell_fd;     /* ours; -1: the owner's is used */
+    struct route_link *links;
+};
+
+/* Whoever has ports or readers: an attached client, or the daemon. */
+struct route_owner {
+    struct route_owner *next;
+    struct client *client; /* NULL: the daemon */
+    uint32_t client_id;
+    char name[CLIENT_NAME_BYTES];
+    const struct ec_cursor_segment *cursors; /* a stranger's, unless the daemon's */
+    int cursor_fd, doorbell_fd;              /* the client's or the daemon's; not owned here */
+    uint32_t port_count, reader_count;
+    uint64_t sleep_slots;                       /* bits in use */
+    uint64_t cursor_slots[EC_CURSORS_MAX / 64]; /* bits in use */
+};
+
+/* How the daemon's own ends are told. */
+struct route_daemon {
+    void *context;
+    void (*reader_added)(void *context, const struct route_link *link); /* to the daemon's port */
+    void (*reader_removed)(void *context, const struct route_link *link);
+    void (*port_added)(void *context, const struct route_link *link); /* to the daemon's reader */
+    void (*port_removed)(void *context, const struct route_port *port);
+};
+
+struct routes {
+    struct event_types *types;
+    struct route_daemon daemon;
+    struct route_owner *owners;
+    struct route_port *ports;
+    struct route_reader *readers;
+    uint32_t last_port_id, last_reader_id;
+};
+
+struct route_owner *routes_add_owner(struct routes *routes, struct client *client);
+struct route_owner *routes_owner(struct routes *routes, const struct client *client);
+/* Ends all its ports and readers, tells the others and rings the readers of its ports. */
+void routes_remove_owner(struct routes *routes, struct route_owner *owner);
+
+/* fd stays the caller's (it is duplicated). port is NULL unless it is the daemon's own.
+ * Returns EC_OK, EC_ERR_LIMIT, EC_ERR_LAYOUT, EC_ERR_PARAM, EC_ERR_SYSTEM, EC_ERR_MEMORY. */
+int routes_open_port(struct routes *routes, struct route_owner *owner, const char *name,
+                     uint64_t ring_bytes, int fd, const struct ec_event_port *own,
+                     struct route_port **port, struct ec_error *why);
+void routes_close_port(struct routes *routes, struct route_port *port);
+struct route_port *routes_find_port(const struct routes *routes, uint32_t id);
+
+/* Takes doorbell_fd (-1: none) when it returns EC_OK. */
+int routes_open_reader(struct routes *routes, struct route_owner *owner, bool reliable,
+                       const uint64_t *types, uint32_t type_count, int doorbell_fd,
+                       struct route_reader **reader, struct ec_error *why);
+void routes_close_reader(struct routes *routes, struct route_reader *reader);
+struct route_reader *routes_find_reader(const struct routes *routes, uint32_t id);
+
+int route_doorbell(const struct route_reader *reader);
+
+#endif

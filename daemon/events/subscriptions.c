@@ -1,0 +1,562 @@
+/* subscriptions.c - see subscriptions.h. */
+#include "events/subscriptions.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/config.h"
+#include "daemon/log.h"
+
+#define SUBSCRIPTIONS_MAX 1024
+#define SUBSCRIPTIONS_OF_CLIENT_MAX 64
+#define TURN_EVENTS 4096               /* of one port, before the loop does something else */
+#define OUTPUT_BYTES (64 * 1024)       /* a connection with more unsent bytes waits in the queue */
+#define PARAMS_BYTES_MAX (1000 * 1024) /* so that the line stays below 1 MiB */
+#define FLUSH_MS 5
+
+struct queued {
+    struct queued *next;
+    size_t bytes;
+    char text[]; /* the params without their closing brace */
+};
+
+struct subscription {
+    struct subscription *next;
+    struct client *client;
+    uint32_t id;
+    uint32_t type_count; /* 0: all */
+    uint64_t types[READER_TYPES_MAX];
+    struct queued *first, *last;
+    size_t queued_bytes;
+    uint64_t lost; /* since the last notification */
+};
+
+struct reading_port {
+    struct reading_port *next;
+    uint32_t port_id;
+    uint32_t client_id; /* of the publisher; 0: the daemon */
+    struct ec_port_reading reading;
+    bool broken;
+};
+
+static void *grow(void *context, void *base, size_t used, size_t bytes)
+{
+    (void)context;
+    (void)used;
+    return realloc(base, bytes);
+}
+
+static int64_t real_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static struct ec_cursor_segment *own_cursors(struct subscriptions *subscriptions)
+{
+    return subscriptions->cursors.base;
+}
+
+/* ---- sending --------------------------------------------------------------------------------- */
+
+/* Send params (without the closing brace) with what was lost before. */
+static bool send_now(struct subscriptions *subscriptions, struct subscription *s, const char *text,
+                     size_t bytes)
+{
+    struct ec_json_writer *w = &subscriptions->params;
+    char tail[40];
+    int tail_bytes;
+
+    tail_bytes = s->lost != 0
+                     ? snprintf(tail, sizeof tail, ",\"lost\":%llu}", (unsigned long long)s->lost)
+                     : snprintf(tail, sizeof tail, "}");
+    ec_json_writer_rewind(w, 0);
+    if (w->capacity < bytes + sizeof tail) {
+        char *more = realloc(w->base, bytes + sizeof tail);
+
+        if (more == NULL)
+            return false;
+        w->base = more;
+        w->capacity = bytes + sizeof tail;
+    }
+    memcpy(w->base, text, bytes);
+    memcpy(w->base + bytes, tail, (size_t)tail_bytes);
+    w->bytes = bytes + (size_t)tail_bytes;
+    if (client_notify(s->client, "event", w, NULL, 0) != EC_OK)
+        return false;
+    s->lost = 0;
+    counters_add(subscriptions->counters, EC_COUNTER_events_json, 1);
+    return true;
+}
+
+static void count_lost(struct subscriptions *subscriptions, struct subscription *s, uint64_t n)
+{
+    s->lost += n;
+    counters_add(subscriptions->counters, EC_COUNTER_events_json_lost, n);
+}
+
+static bool output_has_room(const struct subscription *s)
+{
+    return s->client->output != NULL &&
+           s->client->output->pending(s->client->connection) < OUTPUT_BYTES;
+}
+
+static void drop_first(struct subscription *s)
+{
+    struct queued *first = s->first;
+
+    s->first = first->next;
+    if (s->first == NULL)
+        s->last = NULL;
+    s->queued_bytes -= first->bytes;
+    free(first);
+}
+
+static void flush_queues(uv_timer_t *timer)
+{
+    struct subscriptions *subscriptions = timer->data;
+    bool waiting = false;
+
+    for (struct subscription *s = subscriptions->list; s != NULL; s = s->next) {
+        while (s->first != NULL && output_has_room(s)) {
+            if (!send_now(subscriptions, s, s->first->text, s->first->bytes))
+                count_lost(subscriptions, s, 1);
+            drop_first(s);
+        }
+        waiting |= s->first != NULL;
+    }
+    if (!waiting)
+        uv_timer_stop(timer);
+}
+
+static void enqueue(struct subscriptions *subscriptions, struct subscription *s, const char *text,
+                    size_t bytes)
+{
+    size_t bound = (size_t)config_integer(subscriptions->config, EC_CONFIG_event_queue_bytes);
+    struct queued *item = malloc(sizeof *item + bytes);
+
+    if (item == NULL || bytes > bound) {
+        free(item);
+        count_lost(subscriptions, s, 1);
+        return;
+    }
+    item->next = NULL;
+    item->bytes = bytes;
+    memcpy(item->text, text, bytes);
+    if (s->last != NULL)
+        s->last->next = item;
+    else
+        s->first = item;
+    s->last = item;
+    s->queued_bytes += bytes;
+    while (s->queued_bytes > bound) { /* oldest first */
+        drop_first(s);
+        count_lost(subscriptions, s, 1);
+    }
+    if (!uv_is_active((uv_handle_t *)subscriptions->flush_timer))
+        uv_timer_start(subscriptions->flush_timer, flush_queues, FLUSH_MS, FLUSH_MS);
+}
+
+static bool wants(const struct subscription *s, uint64_t type)
+{
+    if (s->type_count == 0)
+        return true;
+    for (uint32_t i = 0; i < s->type_count; i++)
+        if (s->types[i] == type)
+            return true;
+    return false;
+}
+
+static void write_params(struct ec_json_writer *w, const struct subscription *s,
+                         const struct event_type *type, const struct ec_event_header *header,
+                         uint32_t sender, const struct ec_json_writer *payload)
+{
+    ec_json_writer_rewind(w, 0);
+    ec_json_object_begin(w);
+    ec_json_member_u64(w, "subscription_id", s->id);
+    ec_json_member_string(w, "type", type->name);
+    ec_json_member_i64(w, "time_ns", header->time_ns);
+    ec_json_member_u64(w, "sender", sender);
+    ec_json_member_u64(w, "sequence", header->sequence);
+    ec_json_member_raw(w, "payload",
+                       (struct ec_json_span) { .text = payload->base, .bytes = payload->bytes });
+    ec_json_object_end(w);
+}
+
+static void send_event(struct subscriptions *subscriptions, const struct event_type *type,
+                       const struct ec_event_header *header, uint32_t sender)
+{
+    struct ec_json_writer text = { 0 };
+
+    ec_json_writer_init_growing(&text, grow, NULL, PARAMS_BYTES_MAX);
+    for (struct subscription *s = subscriptions->list; s != NULL; s = s->next) {
+        if (!wants(s, type->id))
+            continue;
+        write_params(&text, s, type, header, sender, &subscriptions->payload);
+        if (ec_json_writer_status(&text) < 0) {
+            count_lost(subscriptions, s, 1);
+            continue;
+        }
+        text.bytes--; /* the closing brace comes when it is sent */
+        if (s->first != NULL || !output_has_room(s))
+            enqueue(subscriptions, s, text.base, text.bytes);
+        else if (!send_now(subscriptions, s, text.base, text.bytes))
+            count_lost(subscriptions, s, 1);
+    }
+    free(text.base);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static void count_delivered(struct subscriptions *subscriptions,
+                            const struct ec_event_header *header)
+{
+    struct ec_reader_type *rows = own_cursors(subscriptions)->types[subscriptions->reader->slot];
+    int64_t now = real_ns();
+    uint32_t i = 0;
+
+    while (i < EC_READER_TYPES_MAX - 1) {
+        uint64_t known = atomic_load_explicit(&rows[i].type, memory_order_relaxed);
+
+        if (known == header->type)
+            break;
+        if (known == 0) {
+            atomic_store_explicit(&rows[i].type, header->type, memory_order_relaxed);
+            break;
+        }
+        i++;
+    }
+    atomic_store_explicit(&rows[i].delivered,
+                          atomic_load_explicit(&rows[i].delivered, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    ec_histogram_add(&rows[i].latency,
+                     now > header->time_ns ? (uint64_t)(now - header->time_ns) : 0);
+}
+
+static void resync(struct subscriptions *subscriptions, struct reading_port *port)
+{
+    uint64_t events, bytes;
+
+    if (!ec_port_resync(&port->reading, &events, &bytes)) {
+        port->broken = true;
+        log_warning("events", "port %u of client %u makes no sense: no longer read", port->port_id,
+                    port->client_id);
+        return;
+    }
+    for (struct subscription *s = subscriptions->list; s != NULL; s = s->next)
+        count_lost(subscriptions, s, events);
+}
+
+/* Decode while the payload may be overwritten, validate, and only then send. */
+static void read_event(struct subscriptions *subscriptions, struct reading_port *port,
+                       const struct ec_port_item *item)
+{
+    struct event_type *type = event_types_find(subscriptions->routes->types, item->header.type);
+    bool sane = type != NULL && item->header.bytes <= type->size;
+
+    if (sane) {
+        ec_json_writer_rewind(&subscriptions->payload, 0);
+        event_payload_decode(type, item->payload, item->header.bytes, &subscriptions->payload);
+    }
+    if (!ec_port_intact(&port->reading)) {
+        resync(subscriptions, port);
+        return;
+    }
+    if (sane && ec_json_writer_status(&subscriptions->payload) == EC_OK) {
+        /* A client's port speaks for that client, whatever its events say. */
+        uint32_t sender = port->client_id != 0 ? port->client_id : item->header.sender;
+
+        count_delivered(subscriptions, &item->header);
+        send_event(subscriptions, type, &item->header, sender);
+    }
+    ec_port_advance(&port->reading, item);
+}
+
+/* true: there is more. */
+static bool read_port(struct subscriptions *subscriptions, struct reading_port *port)
+{
+    for (int i = 0; i < TURN_EVENTS && !port->broken; i++) {
+        struct ec_port_item item;
+        int rc = ec_port_peek(&port->reading, &item);
+
+        if (rc == EC_AGAIN)
+            break;
+        if (rc == EC_ERR_STALE)
+            resync(subscriptions, port);
+        else if (rc < 0)
+            port->broken = true;
+        else
+            read_event(subscriptions, port, &item);
+    }
+    ec_port_show_cursor(&port->reading);
+    return !port->broken && ec_port_ready(&port->reading);
+}
+
+static void step_epoch(struct subscriptions *subscriptions)
+{
+    _Atomic uint32_t *epoch = &own_cursors(subscriptions)->sleep[subscriptions->reader->slot].epoch;
+
+    atomic_store_explicit(epoch, atomic_load_explicit(epoch, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+}
+
+static bool is_asleep(struct subscriptions *subscriptions)
+{
+    return (atomic_load_explicit(
+                &own_cursors(subscriptions)->sleep[subscriptions->reader->slot].epoch,
+                memory_order_relaxed) &
+            1) != 0;
+}
+
+/* Read everything, then go to sleep; stay awake (the bell is level-triggered) when there is more. */
+static void read_all(struct subscriptions *subscriptions)
+{
+    bool more = false;
+
+    if (subscriptions->reader == NULL)
+        return;
+    if (is_asleep(subscriptions))
+        step_epoch(subscriptions);
+    for (struct reading_port *port = subscriptions->ports; port != NULL; port = port->next)
+        more |= read_port(subscriptions, port);
+    if (!more) {
+        step_epoch(subscriptions);                 /* odd: asleep */
+        atomic_thread_fence(memory_order_seq_cst); /* [3] of segment/event_port.h */
+        for (struct reading_port *port = subscriptions->ports; port != NULL; port = port->next)
+            more |= !port->broken && ec_port_ready(&port->reading);
+    }
+    if (more) /* come back after the loop has looked at the others */
+        (void)!write(subscriptions->doorbell_fd, &(uint64_t) { 1 }, sizeof(uint64_t));
+}
+
+static void on_bell(uv_poll_t *handle, int status, int events)
+{
+    struct subscriptions *subscriptions = handle->data;
+    uint64_t rung;
+
+    (void)status;
+    (void)events;
+    (void)!read(subscriptions->doorbell_fd, &rung, sizeof rung);
+    read_all(subscriptions);
+}
+
+void subscriptions_port_added(struct subscriptions *subscriptions, const struct route_link *link)
+{
+    struct reading_port *port = calloc(1, sizeof *port);
+    struct ec_segment_map map = link->port->map;
+
+    if (port == NULL)
+        return;             /* its publisher never admits us, so nothing waits */
+    if (map.base == NULL) { /* our own port */
+        map.base = link->port->port;
+        map.bytes = EC_PORT_RING_OFFSET + link->port->ring_bytes;
+        map.mapped_bytes =
+            link->port->port->mirrored != 0 ? map.bytes + link->port->ring_bytes : map.bytes;
+    }
+    port->port_id = link->port->id;
+    port->client_id = link->port->owner->client_id;
+    ec_port_reading_init(&port->reading, &map, &own_cursors(subscriptions)->cursor[link->cursor],
+                         link->reader->id,
+                         subscriptions->reader == NULL ? EC_PORT_START_TAIL : EC_PORT_START_OLDEST);
+    port->next = subscriptions->ports;
+    subscriptions->ports = port;
+    (void)!write(subscriptions->doorbell_fd, &(uint64_t) { 1 }, sizeof(uint64_t));
+}
+
+void subscriptions_port_removed(struct subscriptions *subscriptions, const struct route_port *gone)
+{
+    for (struct reading_port **at = &subscriptions->ports; *at != NULL; at = &(*at)->next) {
+        struct reading_port *port = *at;
+
+        if (port->port_id != gone->id)
+            continue;
+        while (read_port(subscriptions, port)) { /* its publisher writes no more */
+        }
+        *at = port->next;
+        ec_port_reading_finish(&port->reading);
+        free(port);
+        return;
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static int open_reader(struct subscriptions *subscriptions, struct ec_error *why)
+{
+    struct route_reader *reader;
+    int rc = routes_open_reader(subscriptions->routes, subscriptions->owner, false, NULL, 0, -1,
+                                &reader, why);
+
+    if (rc < 0)
+        return rc;
+    memset(own_cursors(subscriptions)->types[reader->slot], 0,
+           sizeof own_cursors(subscriptions)->types[reader->slot]);
+    for (struct route_link *link = reader->links; link != NULL; link = link->next_of_reader)
+        subscriptions_port_added(subscriptions, link);
+    subscriptions->reader = reader;
+    uv_poll_start(subscriptions->bell, UV_READABLE, on_bell);
+    read_all(subscriptions);
+    return EC_OK;
+}
+
+static void close_reader(struct subscriptions *subscriptions)
+{
+    if (subscriptions->reader == NULL)
+        return;
+    uv_poll_stop(subscriptions->bell);
+    if (is_asleep(subscriptions))
+        step_epoch(subscriptions);
+    while (subscriptions->ports != NULL) {
+        struct reading_port *next = subscriptions->ports->next;
+
+        ec_port_reading_finish(&subscriptions->ports->reading);
+        free(subscriptions->ports);
+        subscriptions->ports = next;
+    }
+    routes_close_reader(subscriptions->routes, subscriptions->reader);
+    subscriptions->reader = NULL;
+}
+
+int subscriptions_add(struct subscriptions *subscriptions, struct client *client,
+                      const uint64_t *types, uint32_t type_count, uint32_t *id,
+                      struct ec_error *why)
+{
+    uint32_t all = 0, own = 0;
+    struct subscription *s;
+    int rc;
+
+    for (s = subscriptions->list; s != NULL; s = s->next) {
+        all++;
+        own += s->client == client;
+    }
+    if (all >= SUBSCRIPTIONS_MAX || own >= SUBSCRIPTIONS_OF_CLIENT_MAX)
+        return ec_fail(why, EC_ERR_LIMIT,
+                       "%u subscriptions, %u of them this client's; at most %d and %d are possible",
+                       all, own, SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_OF_CLIENT_MAX);
+    s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for a subscription");
+    if (subscriptions->reader == NULL) {
+        rc = open_reader(subscriptions, why);
+        if (rc < 0) {
+            free(s);
+            return rc;
+        }
+    }
+    s->client = client;
+    s->id = ++subscriptions->last_id;
+    s->type_count = type_count;
+    memcpy(s->types, types, type_count * sizeof *types);
+    s->next = subscriptions->list;
+    subscriptions->list = s;
+    *id = s->id;
+    return EC_OK;
+}
+
+static void remove_at(struct subscriptions *subscriptions, struct subscription **at)
+{
+    struct subscription *s = *at;
+
+    *at = s->next;
+    while (s->first != NULL)
+        drop_first(s);
+    free(s);
+    if (subscriptions->list == NULL)
+        close_reader(subscriptions);
+}
+
+bool subscriptions_remove(struct subscriptions *subscriptions, const struct client *client,
+                          uint32_t id)
+{
+    for (struct subscription **at = &subscriptions->list; *at != NULL; at = &(*at)->next) {
+        if ((*at)->id == id && (*at)->client == client) {
+            remove_at(subscriptions, at);
+            return true;
+        }
+    }
+    return false;
+}
+
+void subscriptions_remove_client(struct subscriptions *subscriptions, const struct client *client)
+{
+    struct subscription **at = &subscriptions->list;
+
+    while (*at != NULL) {
+        if ((*at)->client == client)
+            remove_at(subscriptions, at);
+        else
+            at = &(*at)->next;
+    }
+}
+
+uint32_t subscriptions_count(const struct subscriptions *subscriptions, uint64_t type)
+{
+    uint32_t count = 0;
+
+    for (const struct subscription *s = subscriptions->list; s != NULL; s = s->next)
+        count += wants(s, type);
+    return count;
+}
+
+int subscriptions_init(struct subscriptions *subscriptions, uv_loop_t *loop, uint64_t instance,
+                       struct ec_error *why)
+{
+    struct ec_segment_desc desc = {
+        .name = "engine-core-cursors",
+        .kind = EC_SEGMENT_CURSOR,
+        .bytes = sizeof(struct ec_cursor_segment),
+        .instance = instance,
+    };
+    int rc = ec_segment_init(&subscriptions->cursors, &desc, why);
+
+    subscriptions->loop = loop;
+    subscriptions->doorbell_fd = -1;
+    ec_json_writer_init_growing(&subscriptions->payload, grow, NULL, PARAMS_BYTES_MAX);
+    ec_json_writer_init_growing(&subscriptions->params, grow, NULL, PARAMS_BYTES_MAX + 64);
+    if (rc < 0)
+        return ec_error_prefix(why, rc, "create the daemon's cursors");
+    subscriptions->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    subscriptions->bell = calloc(1, sizeof *subscriptions->bell);
+    subscriptions->flush_timer = calloc(1, sizeof *subscriptions->flush_timer);
+    if (subscriptions->doorbell_fd < 0 || subscriptions->bell == NULL ||
+        subscriptions->flush_timer == NULL)
+        return ec_fail(why, EC_ERR_SYSTEM, "create the daemon's doorbell: %s", strerror(errno));
+    uv_poll_init(loop, subscriptions->bell, subscriptions->doorbell_fd);
+    uv_timer_init(loop, subscriptions->flush_timer);
+    subscriptions->bell->data = subscriptions->flush_timer->data = subscriptions;
+    subscriptions->polling = true;
+    return EC_OK;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+void subscriptions_finish(struct subscriptions *subscriptions)
+{
+    while (subscriptions->list != NULL)
+        remove_at(subscriptions, &subscriptions->list);
+    if (subscriptions->polling) {
+        uv_close((uv_handle_t *)subscriptions->bell, on_closed);
+        uv_close((uv_handle_t *)subscriptions->flush_timer, on_closed);
+    } else {
+        free(subscriptions->bell);
+        free(subscriptions->flush_timer);
+    }
+    subscriptions->polling = false;
+    if (subscriptions->doorbell_fd >= 0)
+        close(subscriptions->doorbell_fd);
+    subscriptions->doorbell_fd = -1;
+    ec_segment_finish(&subscriptions->cursors);
+    free(subscriptions->payload.base);
+    free(subscriptions->params.base);
+    subscriptions->payload.base = subscriptions->params.base = NULL;
+}
