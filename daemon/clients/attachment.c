@@ -56,9 +56,7 @@ static int map_part(struct attachment *attachment, enum attachment_part part,
     int rc = ec_segment_map_init(map, fd, kind, bytes, bytes * GROWTH, why);
 
     attachment->refused = part;
-    if (rc == EC_ERR_LAYOUT && map->header.magic == 0 && map->bytes == 0)
-        return rc; /* refused before the header was looked at */
-    if (rc == EC_ERR_LAYOUT)
+    if (rc == EC_ERR_LAYOUT && map->bytes != 0) /* refused for its header, not for its seals */
         ec_segment_mismatch(&map->header, kind, map->bytes, &attachment->mismatch);
     return rc;
 }
