@@ -43,8 +43,7 @@ static void picture_free(void *memory)
         free(memory);
 }
 
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-function" /* what belongs to the formats left out */
+#pragma GCC diagnostic ignored "-Wunused-function" /* gcc looks at the end of the file */
 
 /* No loader that is compiled in reallocates. */
 static void *picture_realloc(void *memory, size_t bytes)
@@ -66,7 +65,6 @@ static void *picture_realloc(void *memory, size_t bytes)
 #define STBI_REALLOC(memory, bytes) picture_realloc(memory, bytes)
 #define STBI_FREE(memory) picture_free(memory)
 #include <stb/stb_image.h>
-#pragma GCC diagnostic pop
 
 static uint32_t le16(const unsigned char *at)
 {
