@@ -1,0 +1,326 @@
+/* test_clock.c - time as a game sees it, with a clock page that the test writes. */
+#include <check.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <engine-core/clock.h>
+
+#include "client/client.h"
+#include "foundation/futex.h"
+#include "foundation/real_time.h"
+#include "segment/clock_arithmetic.h"
+#include "segment/clock_page.h"
+
+#define S EC_NS_PER_S
+#define MS INT64_C(1000000)
+
+static struct ec_clock_page page;
+static struct ec_clock_snapshot snapshot;
+static struct ec_client client;
+static enum ec_client_state connection;
+
+/* The connection is the test's: this stands in for the function of client.c. */
+enum ec_client_state ec_client_state(const struct ec_client *asked)
+{
+    ck_assert_ptr_eq(asked, &client);
+    return connection;
+}
+
+/* Game time began `ago` before now, and 60 steps go to each of its seconds. */
+static void set_up_ago(int64_t ago_ns)
+{
+    snapshot.game = (struct ec_game_snapshot) {
+        .real0_ns = ec_real_ns() - ago_ns, .scale_num = 1, .scale_den = 1, .epoch = 7
+    };
+    snapshot.step[2] = (struct ec_step_snapshot) { .name = "physics", .source = EC_STEP_GAME };
+    ec_period_of_rate(60, 1, &snapshot.step[2].period_num, &snapshot.step[2].period_den);
+    ec_clock_page_write(&page, &snapshot);
+}
+
+static void announce(uint64_t step)
+{
+    ec_step_word_publish(&page.step[2], step, ec_step_due_ns(&snapshot.step[2], step),
+                         ec_step_due_ns(&snapshot.step[2], step + 1));
+    ec_futex_wake_all(&page.step[2].change);
+}
+
+static void set_up(void)
+{
+    memset(&page, 0, sizeof page);
+    memset(&snapshot, 0, sizeof snapshot);
+    memset(&client, 0, sizeof client);
+    client.clock.base = &page;
+    client.own.base = aligned_alloc(EC_SEGMENT_HEADER_BYTES, sizeof(struct ec_client_segment));
+    ck_assert_ptr_nonnull(client.own.base);
+    memset(client.own.base, 0, sizeof(struct ec_client_segment));
+    connection = EC_CONNECTED;
+    set_up_ago(-3600 * S); /* nothing is due for an hour, unless a test says otherwise */
+}
+
+static void tear_down(void)
+{
+    free(client.own.base);
+}
+
+static struct ec_step_clock physics(void)
+{
+    struct ec_step_clock clock;
+
+    ck_assert_int_eq(ec_step_find(&client, "physics", &clock), EC_OK);
+    return clock;
+}
+
+START_TEST(a_clock_is_found_by_its_name)
+{
+    struct ec_step_clock clock;
+
+    announce(5);
+    clock = physics();
+    ck_assert_uint_eq(clock.index, 2);
+    ck_assert_uint_eq(clock.seen, 5);
+    ck_assert_uint_eq(ec_step_index(&clock), 5);
+    ck_assert_int_eq(ec_step_find(&client, "physic", &clock), EC_ERR_NOT_FOUND);
+    ck_assert_int_eq(ec_step_find(&client, "", &clock), EC_ERR_NOT_FOUND);
+    ck_assert_int_eq(ec_step_find(&client, "physics and all the rest of it", &clock),
+                     EC_ERR_NOT_FOUND);
+}
+END_TEST
+
+START_TEST(steps_that_passed_are_answered_at_once_and_counted)
+{
+    struct ec_step_clock clock = physics();
+    struct ec_step step;
+
+    announce(3);
+    ck_assert_int_eq(ec_step_wait(&clock, -1, &step), EC_OK);
+    ck_assert_uint_eq(step.step, 3);
+    ck_assert_uint_eq(step.steps_passed, 3);
+    ck_assert_int_eq(step.due_ns, 50 * MS);
+    ck_assert_uint_eq(step.epoch, 7);
+    ck_assert(!step.stale);
+    ck_assert(!step.breaker_changed);
+    ck_assert_uint_eq(ec_client_own(&client)->pulse.step, 3);
+    ck_assert_int_gt(ec_client_own(&client)->pulse.step_ns, 0);
+}
+END_TEST
+
+START_TEST(a_look_without_a_new_step_times_out_and_says_what_is_known)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    announce(3);
+    clock = physics();
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_ERR_TIMEOUT);
+    ck_assert_uint_eq(step.step, 3);
+    ck_assert_uint_eq(step.steps_passed, 0);
+    ck_assert_int_eq(ec_step_wait(&clock, MS, &step), EC_ERR_TIMEOUT);
+    ck_assert(!step.stale);
+    ck_assert_uint_eq(ec_client_own(&client)->pulse.step, 0);
+}
+END_TEST
+
+START_TEST(a_change_of_the_breaker_is_told_once_and_is_no_step)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    clock = physics();
+    atomic_store(&page.breaker_level, 2);
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+    ck_assert_uint_eq(step.steps_passed, 0);
+    ck_assert(step.breaker_changed);
+    ck_assert_uint_eq(step.breaker_level, 2);
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_ERR_TIMEOUT);
+    ck_assert(!step.breaker_changed);
+    ck_assert_uint_eq(step.breaker_level, 2);
+}
+END_TEST
+
+START_TEST(without_the_daemon_steps_go_on_by_arithmetic_and_are_stale)
+{
+    struct ec_step_clock clock;
+    struct ec_step step, next;
+
+    set_up_ago(10 * S);
+    announce(540); /* nine seconds: the last ones are missing */
+    clock = physics();
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+    ck_assert(step.stale);
+    ck_assert_uint_ge(step.step, 600);
+    ck_assert_uint_eq(step.steps_passed, step.step - 540);
+    ck_assert_int_eq(step.due_ns, ec_step_due_ns(&snapshot.step[2], step.step));
+    ck_assert_int_ge(ec_time_game(&client), step.due_ns);
+    /* The next ones come at their time, without anybody announcing them. */
+    ck_assert_int_eq(ec_step_wait(&clock, -1, &next), EC_OK);
+    ck_assert(next.stale);
+    ck_assert_uint_gt(next.step, step.step);
+    ck_assert_int_ge(ec_time_game(&client), next.due_ns);
+    ck_assert_uint_eq(ec_client_own(&client)->pulse.step, next.step);
+}
+END_TEST
+
+START_TEST(a_daemon_that_comes_back_is_followed_again_and_never_goes_back)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+    uint64_t computed;
+
+    set_up_ago(10 * S);
+    announce(540);
+    clock = physics();
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+    computed = step.step;
+    announce(computed + 36000); /* nothing is due for ten minutes */
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+    ck_assert_uint_eq(step.step, computed + 36000);
+    ck_assert_uint_eq(step.steps_passed, 36000);
+    ck_assert(!step.stale);
+}
+END_TEST
+
+START_TEST(a_lost_connection_needs_no_grace)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    set_up_ago(50 * MS); /* steps 1, 2 and 3 are due, the first for 33 ms */
+    clock = physics();
+    connection = EC_DISCONNECTED;
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+    ck_assert(step.stale);
+    ck_assert_uint_ge(step.step, 3);
+}
+END_TEST
+
+START_TEST(while_game_time_stands_no_step_is_missing)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    snapshot.game.game0_ns = 105 * MS;
+    snapshot.game.real0_ns -= 7200 * S;
+    snapshot.game.scale_num = 0;
+    snapshot.game.paused = 1;
+    ec_clock_page_write(&page, &snapshot);
+    announce(6);
+    clock = physics();
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_ERR_TIMEOUT);
+    ck_assert(!step.stale);
+    ck_assert_int_eq(ec_time_game(&client), 105 * MS);
+    ck_assert_double_eq_tol(ec_step_alpha(&clock), 5.0 / 16.666667, 1e-6);
+}
+END_TEST
+
+START_TEST(alpha_is_1_when_the_next_step_is_due_and_0_before_this_one)
+{
+    struct ec_step_clock clock = physics();
+
+    set_up_ago(10 * S);
+    ck_assert_double_eq(ec_step_alpha(&clock), 1.0);
+    announce(36000);
+    ck_assert_double_eq(ec_step_alpha(&clock), 0.0);
+}
+END_TEST
+
+START_TEST(game_time_follows_real_time)
+{
+    int64_t before_ns, game_ns, after_ns;
+
+    set_up_ago(S);
+    before_ns = ec_time_real();
+    game_ns = ec_time_game(&client);
+    after_ns = ec_time_real();
+    ck_assert_int_ge(game_ns, before_ns - snapshot.game.real0_ns);
+    ck_assert_int_le(game_ns, after_ns - snapshot.game.real0_ns);
+    ck_assert_uint_eq(ec_time_epoch(&client), 7);
+}
+END_TEST
+
+START_TEST(a_page_that_nobody_wrote_has_no_time)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    clock = physics();
+    memset(&page, 0, sizeof page);
+    ck_assert(ec_time_game(&client) == EC_TIME_NONE);
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_ERR_TIMEOUT);
+    ck_assert_double_eq(ec_step_alpha(&clock), 0.0);
+    ck_assert_int_eq(ec_step_find(&client, "physics", &clock), EC_ERR_NOT_FOUND);
+}
+END_TEST
+
+static void *wait_for_step(void *context)
+{
+    struct ec_step_clock *clock = context;
+    struct ec_step step;
+
+    ck_assert_int_eq(ec_step_wait(clock, -1, &step), EC_OK);
+    return clock;
+}
+
+START_TEST(a_sleeper_is_woken_by_the_announcement)
+{
+    struct ec_step_clock clock;
+    pthread_t thread;
+
+    clock = physics();
+    ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_step, &clock), 0);
+    announce(1);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_uint_eq(clock.seen, 1);
+}
+END_TEST
+
+START_TEST(frame_marks_count_frames_and_are_published)
+{
+    struct ec_pulse *pulse = &ec_client_own(&client)->pulse;
+    struct ec_frame first, second;
+
+    ec_frame_begin(&client, &first);
+    ck_assert_uint_eq(first.index, 1);
+    ck_assert_int_eq(first.period_ns, 0);
+    ck_assert_uint_eq(pulse->frame, 1);
+    ck_assert_int_eq(pulse->frame_ns, first.begin_ns);
+    ck_assert_int_eq(first.work_ns, 0);
+    ec_frame_end(&first);
+    ck_assert_int_ge(first.work_ns, 0);
+    ec_frame_begin(&client, &second);
+    ck_assert_uint_eq(second.index, 2);
+    ck_assert_int_eq(second.period_ns, second.begin_ns - first.begin_ns);
+    ck_assert_int_ge(second.period_ns, first.work_ns);
+    ck_assert_uint_eq(pulse->frame, 2);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("clock");
+    TCase *tests = tcase_create("clock");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_set_timeout(tests, 60);
+    tcase_add_test(tests, a_clock_is_found_by_its_name);
+    tcase_add_test(tests, steps_that_passed_are_answered_at_once_and_counted);
+    tcase_add_test(tests, a_look_without_a_new_step_times_out_and_says_what_is_known);
+    tcase_add_test(tests, a_change_of_the_breaker_is_told_once_and_is_no_step);
+    tcase_add_test(tests, without_the_daemon_steps_go_on_by_arithmetic_and_are_stale);
+    tcase_add_test(tests, a_daemon_that_comes_back_is_followed_again_and_never_goes_back);
+    tcase_add_test(tests, a_lost_connection_needs_no_grace);
+    tcase_add_test(tests, while_game_time_stands_no_step_is_missing);
+    tcase_add_test(tests, alpha_is_1_when_the_next_step_is_due_and_0_before_this_one);
+    tcase_add_test(tests, game_time_follows_real_time);
+    tcase_add_test(tests, a_page_that_nobody_wrote_has_no_time);
+    tcase_add_test(tests, a_sleeper_is_woken_by_the_announcement);
+    tcase_add_test(tests, frame_marks_count_frames_and_are_published);
+    suite_add_tcase(suite, tests);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
