@@ -1,0 +1,49 @@
+/* ctl.h - one run of engine-ctl: what all verbs share.
+ *
+ * A verb returns an exit code. Whoever finds a fault says it on stderr and returns the code; callers
+ * only pass it on.
+ *
+ * Thread: the only one. */
+#ifndef ENGINE_CTL_CTL_H
+#define ENGINE_CTL_CTL_H
+
+#include <stdbool.h>
+
+#include "engine-ctl/json_socket.h"
+
+enum exit_code {
+    EXIT_DONE = 0,
+    EXIT_ANSWERED_ERROR = 1, /* the daemon answered an error, or output could not be written */
+    EXIT_USAGE = 2,
+    EXIT_NO_DAEMON = 3, /* none there, or it hung up */
+    EXIT_TIMEOUT = 4,
+    EXIT_NOT_PERMITTED = 5,
+    EXIT_INCOMPATIBLE = 6, /* the daemon speaks another protocol version */
+};
+
+struct ctl {
+    const char *socket_path; /* NULL: the default */
+    int timeout_ms;          /* of each request */
+    bool json;               /* --json */
+    bool terminal;           /* stdout is one */
+    bool colours;            /* on a terminal, and NO_COLOR is not set */
+    struct json_socket socket;
+};
+
+/* Connect and say hello, at the first call; later ones do nothing. */
+int ctl_connect(struct ctl *ctl);
+
+/* One request. params is the JSON text of an object, NULL for none. answer is to be finished by the
+ * caller, also after an error. */
+int ctl_call(struct ctl *ctl, const char *method, const char *params, struct json_answer *answer);
+
+/* The same when the result is printed as it came, in one line: all there is to do with --json. */
+int ctl_call_and_print(struct ctl *ctl, const char *method, const char *params);
+
+/* Say "engine-ctl: ..." on stderr and return the code. */
+int ctl_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* EXIT_DONE, or EXIT_ANSWERED_ERROR when stdout could not take all that was printed. */
+int ctl_flush(void);
+
+#endif

@@ -1,0 +1,391 @@
+/* engine-ctl status: everything on one page, once or again and again.
+ *
+ * On a terminal a new page takes the place of the last one: the cursor goes up by as many lines as
+ * that had, and what stood above stays. Without a terminal each interval is one line. */
+#include "engine-ctl/breaker_level.h"
+#include "engine-ctl/json_read.h"
+#include "engine-ctl/print.h"
+#include "engine-ctl/verb.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { INFO, CLIENTS, CLOCK, EVENTS, MEMORY, RESOURCES, BREAKER, PARTS };
+
+static const struct {
+    const char *name;
+    const char *method;
+} parts[PARTS] = {
+    [INFO] = { "info", "core.info" },         [CLIENTS] = { "clients", "client.list" },
+    [CLOCK] = { "clock", "clock.get" },       [EVENTS] = { "events", "event.stats" },
+    [MEMORY] = { "memory", "memory.report" }, [RESOURCES] = { "resources", "resource.list" },
+    [BREAKER] = { "breaker", "breaker.get" },
+};
+
+#define WATCH_S_DEFAULT 1
+#define WATCH_S_MAX 86400
+#define TAGS_SHOWN 64
+
+struct tag_sum {
+    const char *name;
+    double bytes, peak_bytes;
+};
+
+static int watch(struct ctl *ctl, long long seconds);
+static int ask(struct ctl *ctl, struct json_answer answers[PARTS]);
+static void finish(struct json_answer answers[PARTS]);
+static void print_json(const struct json_answer answers[PARTS]);
+static void print_page(FILE *out, const struct ctl *ctl, const struct json_answer answers[PARTS]);
+static void print_daemon(FILE *out, const struct ctl *ctl, const cJSON *info, const cJSON *breaker);
+static void print_clients(FILE *out, const struct ctl *ctl, const cJSON *clients);
+static void print_clocks(FILE *out, const struct ctl *ctl, const cJSON *clock);
+static void print_events(FILE *out, const struct ctl *ctl, const cJSON *events);
+static void print_tags(FILE *out, const struct ctl *ctl, const cJSON *memory);
+static size_t sum_tags(const cJSON *memory, struct tag_sum sums[TAGS_SHOWN]);
+static void print_groups(FILE *out, const struct ctl *ctl, const cJSON *resources);
+static void print_line(FILE *out, const struct json_answer answers[PARTS]);
+static void replace_page(const char *page, unsigned *lines);
+
+int verb_status(struct ctl *ctl, const struct verb_input *input)
+{
+    struct json_answer answers[PARTS];
+    long long seconds = WATCH_S_DEFAULT;
+    int rc;
+
+    if (input->options[0] != NULL) {
+        if (input->options[0][0] != '\0' &&
+            !verb_number(input->options[0], 1, WATCH_S_MAX, &seconds))
+            return ctl_fail(EXIT_USAGE, "status: --watch is \"%s\", expected seconds, 1..%d",
+                            input->options[0], WATCH_S_MAX);
+        return watch(ctl, seconds);
+    }
+    rc = ask(ctl, answers);
+    if (rc == EXIT_DONE) {
+        if (ctl->json)
+            print_json(answers);
+        else
+            print_page(stdout, ctl, answers);
+        rc = ctl_flush();
+    }
+    finish(answers);
+    return rc;
+}
+
+/* Until the daemon goes or a signal ends it. */
+static int watch(struct ctl *ctl, long long seconds)
+{
+    struct timespec next;
+    unsigned lines = 0;
+    int rc;
+
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    do {
+        struct json_answer answers[PARTS];
+
+        rc = ask(ctl, answers);
+        if (rc == EXIT_DONE && ctl->json) {
+            print_json(answers);
+        } else if (rc == EXIT_DONE && !ctl->terminal) {
+            print_line(stdout, answers);
+        } else if (rc == EXIT_DONE) {
+            char *page = NULL;
+            size_t bytes = 0;
+            FILE *out = open_memstream(&page, &bytes);
+
+            print_page(out, ctl, answers);
+            fclose(out);
+            replace_page(page, &lines);
+            free(page);
+        }
+        finish(answers);
+        if (rc == EXIT_DONE)
+            rc = ctl_flush();
+        next.tv_sec += seconds;
+        while (rc == EXIT_DONE &&
+               clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL) == EINTR)
+            ;
+    } while (rc == EXIT_DONE);
+    return rc;
+}
+
+static int ask(struct ctl *ctl, struct json_answer answers[PARTS])
+{
+    int rc = EXIT_DONE;
+
+    memset(answers, 0, PARTS * sizeof answers[0]);
+    for (int part = 0; part < PARTS && rc == EXIT_DONE; part++)
+        rc = ctl_call(ctl, parts[part].method, NULL, &answers[part]);
+    return rc;
+}
+
+static void finish(struct json_answer answers[PARTS])
+{
+    for (int part = 0; part < PARTS; part++)
+        json_answer_finish(&answers[part]);
+}
+
+static void print_json(const struct json_answer answers[PARTS])
+{
+    for (int part = 0; part < PARTS; part++)
+        printf("%s\"%s\":%.*s", part == 0 ? "{" : ",", parts[part].name,
+               (int)answers[part].result_bytes, answers[part].result);
+    puts("}");
+}
+
+/* ---- the page ---- */
+
+static void print_page(FILE *out, const struct ctl *ctl, const struct json_answer answers[PARTS])
+{
+    print_daemon(out, ctl, answers[INFO].tree, answers[BREAKER].tree);
+    print_clocks(out, ctl, answers[CLOCK].tree);
+    print_clients(out, ctl, answers[CLIENTS].tree);
+    print_events(out, ctl, answers[EVENTS].tree);
+    print_tags(out, ctl, answers[MEMORY].tree);
+    print_groups(out, ctl, answers[RESOURCES].tree);
+}
+
+static void print_daemon(FILE *out, const struct ctl *ctl, const cJSON *info, const cJSON *breaker)
+{
+    const double level = json_number(breaker, "level");
+    char uptime[TEXT_BYTES], rss[TEXT_BYTES];
+
+    fprintf(out, "%sengine-cored %s%s  pid %.0f, up %s, %s resident, %s\n",
+            style_on(STYLE_BOLD, ctl->colours), json_text(info, "version"), style_off(ctl->colours),
+            json_number(info, "pid"), duration_text(uptime, json_number(info, "uptime_ns")),
+            bytes_text(rss, json_number(info, "rss_bytes")), json_text(info, "socket"));
+    fprintf(out, "breaker level %s%.0f %s%s", style_on(breaker_level_style(level), ctl->colours),
+            level, breaker_level_name(level), style_off(ctl->colours));
+    if (level > 0) {
+        char *reason = tame(strdup(json_text(breaker, "reason")));
+
+        fprintf(out, " (%s: %s)", json_text(breaker, "cause"), reason);
+        free(reason);
+    }
+    fputs("\n\n", out);
+}
+
+static void print_clocks(FILE *out, const struct ctl *ctl, const cJSON *clock)
+{
+    static const struct column columns[] = {
+        { "CLOCK", false }, { "HZ", true },         { "STEP", true },
+        { "MISSED", true }, { "JITTER P50", true }, { "P99", true },
+    };
+    struct table table = { .columns = columns, .column_count = 6 };
+    char text[TEXT_BYTES];
+    const cJSON *step;
+
+    cJSON_ArrayForEach(step, json_member(clock, "steps"))
+    {
+        const cJSON *jitter = json_member(step, "jitter_ns");
+
+        table_cell(&table, "%s", json_text(step, "name"));
+        table_cell(&table, "%g", json_number(step, "hz"));
+        table_cell(&table, "%.0f", json_number(step, "step"));
+        table_cell(&table, "%.0f", json_number(step, "missed"));
+        table_cell(&table, "%s", duration_text(text, json_number(jitter, "p50")));
+        table_cell(&table, "%s", duration_text(text, json_number(jitter, "p99")));
+    }
+    table_print(&table, out, ctl->colours);
+    fputc('\n', out);
+}
+
+static void print_clients(FILE *out, const struct ctl *ctl, const cJSON *clients)
+{
+    static const struct column columns[] = {
+        { "CLIENT", true }, { "NAME", false },  { "PID", true },
+        { "REFS", true },   { "MEMORY", true },
+    };
+    struct table table = { .columns = columns, .column_count = 5 };
+    char text[TEXT_BYTES];
+    const cJSON *client;
+
+    cJSON_ArrayForEach(client, json_member(clients, "items"))
+    {
+        if (!json_is_true(client, "attached"))
+            continue;
+        table_cell(&table, "%.0f", json_number(client, "client_id"));
+        table_cell(&table, "%s", json_text(client, "name"));
+        table_cell(&table, "%.0f", json_number(client, "pid"));
+        table_cell(&table, "%.0f", json_number(client, "hard_refs"));
+        table_cell(&table, "%s", bytes_text(text, json_number(client, "memory_bytes")));
+    }
+    if (table.cell_count == 0)
+        return;
+    table_print(&table, out, ctl->colours);
+    fputc('\n', out);
+}
+
+static void print_events(FILE *out, const struct ctl *ctl, const cJSON *events)
+{
+    static const struct column columns[] = {
+        { "EVENT", false }, { "RATE", true },        { "PUBLISHED", true },
+        { "LOST", true },   { "LATENCY P50", true }, { "P99", true },
+    };
+    struct table table = { .columns = columns, .column_count = 6 };
+    char text[TEXT_BYTES];
+    const cJSON *type;
+
+    cJSON_ArrayForEach(type, json_member(events, "items"))
+    {
+        const cJSON *latency = json_member(type, "latency_ns");
+
+        if (json_number(type, "published") == 0)
+            continue;
+        table_cell(&table, "%s", json_text(type, "name"));
+        table_cell(&table, "%s/s", number_text(text, json_number(type, "rate_hz")));
+        table_cell(&table, "%s", number_text(text, json_number(type, "published")));
+        table_cell(&table, "%s", number_text(text, json_number(type, "lost")));
+        table_cell(&table, "%s", duration_text(text, json_number(latency, "p50")));
+        table_cell(&table, "%s", duration_text(text, json_number(latency, "p99")));
+    }
+    if (table.cell_count == 0)
+        return;
+    table_print(&table, out, ctl->colours);
+    fputc('\n', out);
+}
+
+static void print_tags(FILE *out, const struct ctl *ctl, const cJSON *memory)
+{
+    static const struct column columns[] = { { "MEMORY", false },
+                                             { "BYTES", true },
+                                             { "PEAK", true } };
+    struct table table = { .columns = columns, .column_count = 3 };
+    struct tag_sum sums[TAGS_SHOWN];
+    const size_t count = sum_tags(memory, sums);
+    char text[TEXT_BYTES];
+
+    for (size_t i = 0; i < count; i++) {
+        table_cell(&table, "%s", sums[i].name);
+        table_cell(&table, "%s", bytes_text(text, sums[i].bytes));
+        table_cell(&table, "%s", bytes_text(text, sums[i].peak_bytes));
+    }
+    if (count == 0)
+        return;
+    table_print(&table, out, ctl->colours);
+    fputc('\n', out);
+}
+
+/* Over all living processes. Peaks of several processes need not have been at one time: their sum is an
+ * upper bound. */
+static size_t sum_tags(const cJSON *memory, struct tag_sum sums[TAGS_SHOWN])
+{
+    const cJSON *process, *tag;
+    size_t count = 0;
+
+    cJSON_ArrayForEach(process, json_member(memory, "items"))
+    {
+        if (!json_is_true(process, "alive"))
+            continue;
+        cJSON_ArrayForEach(tag, json_member(process, "tags"))
+        {
+            size_t i = 0;
+
+            while (i < count && strcmp(sums[i].name, json_text(tag, "tag")) != 0)
+                i++;
+            if (i == TAGS_SHOWN)
+                continue;
+            if (i == count)
+                sums[count++] = (struct tag_sum) { .name = json_text(tag, "tag") };
+            sums[i].bytes += json_number(tag, "bytes");
+            sums[i].peak_bytes += json_number(tag, "peak_bytes");
+        }
+    }
+    return count;
+}
+
+static void print_groups(FILE *out, const struct ctl *ctl, const cJSON *resources)
+{
+    static const struct column columns[] = {
+        { "GROUP", false }, { "STATE", false }, { "RESOURCES", true },
+        { "BYTES", true },  { "REFS", true },
+    };
+    struct table table = { .columns = columns, .column_count = 5 };
+    char text[TEXT_BYTES];
+    const cJSON *group;
+
+    cJSON_ArrayForEach(group, json_member(resources, "groups"))
+    {
+        table_cell(&table, "%s", json_text(group, "group"));
+        table_cell(&table, "%s", json_text(group, "state"));
+        table_cell(&table, "%.0f", json_number(group, "resources"));
+        table_cell(&table, "%s", bytes_text(text, json_number(group, "bytes")));
+        table_cell(&table, "%.0f", json_number(group, "hard_refs"));
+    }
+    if (table.cell_count > 0)
+        table_print(&table, out, ctl->colours);
+}
+
+/* ---- the line ---- */
+
+static void print_line(FILE *out, const struct json_answer answers[PARTS])
+{
+    struct tag_sum sums[TAGS_SHOWN];
+    const size_t tag_count = sum_tags(answers[MEMORY].tree, sums);
+    const cJSON *row, *step = cJSON_GetArrayItem(json_member(answers[CLOCK].tree, "steps"), 0);
+    const cJSON *jitter = json_member(step, "jitter_ns");
+    char p50[TEXT_BYTES], p99[TEXT_BYTES], text[TEXT_BYTES];
+    double rate_hz = 0, lost = 0, latency_p50 = 0, latency_p99 = 0;
+
+    fprintf(out, "%s %.0f missed %.0f jitter %s p99 %s", json_text(step, "name"),
+            json_number(step, "step"), json_number(step, "missed"),
+            duration_text(p50, json_number(jitter, "p50")),
+            duration_text(p99, json_number(jitter, "p99")));
+
+    cJSON_ArrayForEach(row, json_member(answers[EVENTS].tree, "items"))
+    {
+        const cJSON *latency = json_member(row, "latency_ns");
+
+        rate_hz += json_number(row, "rate_hz");
+        lost += json_number(row, "lost");
+        if (json_number(latency, "p99") > latency_p99) { /* the slowest type stands for all */
+            latency_p50 = json_number(latency, "p50");
+            latency_p99 = json_number(latency, "p99");
+        }
+    }
+    fprintf(out, " | events %.0f/s lost %.0f latency %s p99 %s", rate_hz, lost,
+            duration_text(p50, latency_p50), duration_text(p99, latency_p99));
+
+    fprintf(out, " | memory");
+    for (size_t i = 0; i < tag_count; i++) {
+        char *name = tame(strdup(sums[i].name));
+
+        fprintf(out, " %s %s", name, bytes_text(text, sums[i].bytes));
+        free(name);
+    }
+    cJSON_ArrayForEach(row, json_member(answers[RESOURCES].tree, "groups"))
+    {
+        char *name = tame(strdup(json_text(row, "group")));
+
+        fprintf(out, " | %s %s %s refs %.0f", name, json_text(row, "state"),
+                bytes_text(text, json_number(row, "bytes")), json_number(row, "hard_refs"));
+        free(name);
+    }
+    fprintf(out, " | breaker %.0f %s\n", json_number(answers[BREAKER].tree, "level"),
+            breaker_level_name(json_number(answers[BREAKER].tree, "level")));
+}
+
+/* Lines are not wrapped and the page ends where the window does, so that going up by the number of
+ * lines finds its top again. */
+static void replace_page(const char *page, unsigned *lines)
+{
+    struct winsize window = { .ws_row = 24 };
+    unsigned printed = 0;
+
+    (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &window); /* keeps 24 where it is unknown */
+    if (*lines > 0)
+        printf("\033[%uA", *lines);
+    fputs("\r\033[?7l", stdout);
+    while (*page != '\0' && printed + 1 < window.ws_row) {
+        const size_t bytes = strcspn(page, "\n");
+
+        printf("\033[K%.*s\n", (int)bytes, page);
+        page += bytes + (page[bytes] == '\n');
+        printed++;
+    }
+    fputs("\033[?7h\033[J", stdout);
+    *lines = printed;
+}

@@ -1,0 +1,65 @@
+/* verb.h - the verbs of engine-ctl, once: parsing and help come from these rows.
+ *
+ * To add a verb, add a row to verbs.c and the function that it names. */
+#ifndef ENGINE_CTL_VERB_H
+#define ENGINE_CTL_VERB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "engine-ctl/ctl.h"
+
+#define VERB_OPTIONS_MAX 2
+#define VERB_ARGUMENTS_MAX 2
+
+struct verb_option {
+    const char *name;    /* "watch" is --watch; NULL ends the list */
+    const char *value;   /* "SECONDS": --watch SECONDS or --watch=SECONDS; NULL: takes none */
+    bool value_optional; /* then only --watch=SECONDS */
+    const char *help;
+};
+
+/* What was given. Absent arguments and options are NULL; an option without its value is "". */
+struct verb_input {
+    const char *arguments[VERB_ARGUMENTS_MAX];
+    const char *options[VERB_OPTIONS_MAX];
+};
+
+struct verb {
+    const char *name;      /* "breaker trip" */
+    const char *arguments; /* "LEVEL", "METHOD [PARAMS]", "" */
+    size_t argument_min, argument_max;
+    const char *help;
+    struct verb_option options[VERB_OPTIONS_MAX];
+    int (*run)(struct ctl *ctl, const struct verb_input *input);
+};
+
+extern const struct verb verbs[];
+extern const size_t verb_count;
+
+/* Understand a command line: global options set ctl, the rest fills verb and input.
+ *
+ * Returns EXIT_DONE with *verb set, EXIT_DONE with *verb NULL (help or version was printed), or
+ * EXIT_USAGE, said on stderr. */
+int verb_parse(struct ctl *ctl, int argc, char **argv, const struct verb **verb,
+               struct verb_input *input);
+
+/* Whole numbers on the command line. false: not a number, or out of the range. */
+bool verb_number(const char *text, long long min, long long max, long long *number);
+
+int verb_status(struct ctl *ctl, const struct verb_input *input);
+int verb_clients(struct ctl *ctl, const struct verb_input *input);
+int verb_mem_report(struct ctl *ctl, const struct verb_input *input);
+int verb_events_list(struct ctl *ctl, const struct verb_input *input);
+int verb_events_tail(struct ctl *ctl, const struct verb_input *input);
+int verb_resources_list(struct ctl *ctl, const struct verb_input *input);
+int verb_resources_load(struct ctl *ctl, const struct verb_input *input);
+int verb_resources_evict(struct ctl *ctl, const struct verb_input *input);
+int verb_resources_mount(struct ctl *ctl, const struct verb_input *input);
+int verb_breaker_get(struct ctl *ctl, const struct verb_input *input);
+int verb_breaker_trip(struct ctl *ctl, const struct verb_input *input);
+int verb_breaker_reset(struct ctl *ctl, const struct verb_input *input);
+int verb_call(struct ctl *ctl, const struct verb_input *input);
+
+#endif
