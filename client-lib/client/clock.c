@@ -34,11 +34,12 @@ int64_t ec_time_real(void)
 
 int64_t ec_time_game(const struct ec_client *client)
 {
+    int64_t now_ns = ec_real_ns(); /* first: a call between would spill the snapshot */
     struct ec_game_snapshot game;
 
     if (ec_clock_read_game(ec_client_clock(client), &game) != EC_OK || game.scale_den == 0)
         return EC_TIME_NONE;
-    return ec_game_at(&game, ec_real_ns());
+    return ec_game_at(&game, now_ns);
 }
 
 uint64_t ec_time_epoch(const struct ec_client *client)

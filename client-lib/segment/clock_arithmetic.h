@@ -64,12 +64,11 @@ int ec_step_rebase(struct ec_step_snapshot *step, uint64_t number, uint64_t peri
 static inline int64_t ec_game_at(const struct ec_game_snapshot *game, int64_t real_ns)
 {
     uint64_t since = real_ns > game->real0_ns ? (uint64_t)real_ns - (uint64_t)game->real0_ns : 0;
-    ec_u128 scaled = (ec_u128)since * game->scale_num + game->remainder;
 
-    /* Whole scales, 1 above all, need no division: it would cost more than all the rest. */
-    if (game->scale_den != 1)
-        scaled /= game->scale_den;
-    return (int64_t)((uint64_t)game->game0_ns + (uint64_t)scaled);
+    /* At scale 1 the remainder stays what it is, and the division would cost more than all the rest. */
+    if (game->scale_num != game->scale_den)
+        since = (uint64_t)(((ec_u128)since * game->scale_num + game->remainder) / game->scale_den);
+    return (int64_t)((uint64_t)game->game0_ns + since);
 }
 
 /* The first real time at which game time is game_ns or later; INT64_MAX when it stands before. */

@@ -45,7 +45,7 @@ int ec_clock_read_step(const struct ec_clock_page *page, uint32_t clock,
     for (unsigned i = 0; i < EC_CLOCK_READS_MAX; i++) {
         uint32_t latch = ec_clock_latch_begin(page);
 
-        ec_clock_words_load(game, &page->game_copy[latch & 1], sizeof *game);
+        ec_clock_game_load(game, &page->game_copy[latch & 1]);
         ec_clock_words_load(step, &page->step_copy[latch & 1][clock], sizeof *step);
         if (ec_clock_latch_held(page, latch))
             return EC_OK;
