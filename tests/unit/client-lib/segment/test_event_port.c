@@ -30,8 +30,9 @@ static void make_writer(bool mirrored, int64_t stall_ns)
 
 static void setup(void)
 {
-    cursors = calloc(1, sizeof *cursors);
+    cursors = aligned_alloc(_Alignof(struct ec_cursor_segment), sizeof *cursors);
     ck_assert_ptr_nonnull(cursors);
+    memset(cursors, 0, sizeof *cursors);
 #ifdef EC_TSAN
     make_writer(false, FOREVER);
 #else
@@ -149,6 +150,15 @@ static void expect_none(struct ec_port_reading *reading)
     struct ec_port_item item;
 
     ck_assert_int_eq(ec_port_peek(reading, &item), EC_AGAIN);
+}
+
+/* All lost events had 64 bytes; without a mirror the fillers at the ring's end are lost with them. */
+static void expect_lost_bytes(uint64_t events, uint64_t bytes)
+{
+    if (writer.mirrored)
+        ck_assert_uint_eq(bytes, events * ec_event_size(64));
+    else
+        ck_assert_uint_ge(bytes, events * ec_event_size(64));
 }
 
 /* ---- order and visibility -------------------------------------------------------------------- */
@@ -280,7 +290,7 @@ START_TEST(a_reader_that_stalls_is_demoted_and_told_what_it_lost)
     ck_assert_uint_eq(atomic_load(&writer.port->readers[0].demotions), 1);
     ck_assert_int_eq(ec_port_peek(&reading, &item), EC_ERR_STALE);
     ck_assert(ec_port_resync(&reading, &events, &bytes));
-    ck_assert_uint_eq(bytes, events * ec_event_size(64));
+    expect_lost_bytes(events, bytes);
     oldest = events;
     ck_assert_uint_ge(published - oldest, (RING - 4096) / ec_event_size(64) - 1);
     for (; oldest < published; oldest++)
@@ -369,7 +379,7 @@ START_TEST(a_lapped_reader_counts_exactly_what_it_lost)
         ck_assert_uint_eq(seen + lost, published);
     }
     ck_assert_uint_gt(lost, 0);
-    ck_assert_uint_eq(lost_bytes, lost * ec_event_size(64));
+    expect_lost_bytes(lost, lost_bytes);
 }
 END_TEST
 
