@@ -1,0 +1,99 @@
+/* event_sleep.pml - a reader that sleeps and a publisher that wakes it (client-lib/segment/event_port.[ch],
+ * client-lib/client/subscriber.c).
+ *
+ *       publisher                      reader
+ *       tail := n                      epoch := odd
+ *       full fence                     full fence
+ *       epoch odd, not rung yet?       tail still old?
+ *         ring                           wait for the bell
+ *                                      epoch := even, look again
+ *
+ * Each side's store waits in a buffer until a fence, or until it leaves by itself: without a fence on
+ * either side both loads may be older than both stores. A publisher may be killed after its tail store
+ * and before it rings; then the daemon rings for it.
+ *
+ * Shown: the reader never sleeps for ever while an event waits for it (a state without an end is an
+ * error), and it is rung at most once for each time that it sleeps. */
+
+#define EVENTS 3
+
+byte tail = 0, tail_buffered = 0; /* memory, and the publisher's newest store */
+byte epoch = 0, epoch_buffered = 0;
+byte bell = 0;  /* the eventfd's count */
+bool dead = false;
+
+/* A buffered store may reach memory at any moment. */
+active proctype buffers()
+{
+end:
+    do
+    :: tail != tail_buffered -> tail = tail_buffered
+    :: epoch != epoch_buffered -> epoch = epoch_buffered
+    od
+}
+
+active proctype publisher()
+{
+    byte event = 0, rung = 0, seen;
+    byte last = 0; /* for the assertion */
+
+    do
+    :: event == EVENTS -> break
+    :: event < EVENTS ->
+        event++;
+        tail_buffered = event;
+#ifndef MUTATION_NO_FENCE_IN_PUBLISHER
+        atomic { tail = tail_buffered } /* full fence: the buffer is empty before the next load */
+#endif
+        if
+        :: true
+        :: dead = true; break /* SIGKILL between commit and ring; the kernel finishes its stores */
+        fi;
+        seen = epoch;
+        if
+#ifdef MUTATION_RING_EVERY_TIME
+        :: seen % 2 == 1 -> assert(seen != last); last = seen; bell++
+#else
+        :: seen % 2 == 1 && seen != rung -> assert(seen != last); last = seen; rung = seen; bell++
+#endif
+        :: else -> skip
+        fi
+    od
+}
+
+/* The daemon sees the end of the process and rings all readers of its ports. */
+active proctype daemon()
+{
+end:
+    dead -> tail = tail_buffered;
+#ifndef MUTATION_NO_RING_AT_DEATH
+    bell++
+#endif
+}
+
+active proctype reader()
+{
+    byte position = 0;
+
+    do
+    :: position == EVENTS || (dead && position == tail_buffered) -> break
+    :: else ->
+        if
+        :: tail > position -> position = tail /* awake: read what is there */
+        :: else ->
+            epoch_buffered = epoch_buffered + 1;
+#ifndef MUTATION_NO_FENCE_IN_READER
+            atomic { epoch = epoch_buffered }
+#endif
+#ifndef MUTATION_NO_SECOND_LOOK
+            if
+            :: tail > position -> skip
+            :: else -> bell > 0
+            fi;
+#else
+            bell > 0;
+#endif
+            atomic { epoch_buffered = epoch_buffered + 1; bell = 0 }
+        fi
+    od
+}
