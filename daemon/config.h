@@ -13,6 +13,10 @@
 #include "proto/tables.h"
 
 struct config;
+struct services;
+
+int config_init(struct services *services, struct ec_error *why); /* module phase */
+void config_shutdown(struct services *services);
 
 struct config_source {
     const char *file;        /* --config; NULL: none */
@@ -27,6 +31,7 @@ void config_destroy(struct config *config);
 
 int64_t config_integer(const struct config *config, enum ec_config_id id);
 bool config_boolean(const struct config *config, enum ec_config_id id);
+/* Valid until the next reload; copy what is kept. */
 const char *config_string(const struct config *config, enum ec_config_id id);
 const char *config_origin(const struct config *config,
                           enum ec_config_id id);      /* "built-in", "FILE:LINE", "--set" */

@@ -4,9 +4,11 @@
  *
  * Records of a fixed size go into a ring; a writer thread adds the time and writes them to stderr.
  * When the ring is full the line is lost and counted (counter log.lost); the writer reports how many.
- * Before log_start and after log_stop lines go straight to stderr with one write.
+ * Before log_start and after log_stop lines go straight to stderr with one write. Control characters
+ * are written as \\xNN, so that a name that a stranger chose cannot forge a line.
  *
- * Thread: any, but not a signal handler. Cost: one formatting and one copy; no system call. */
+ * Thread: any, but not a signal handler. Cost: one formatting and one copy; no lock, and no system
+ * call but one wake-up when the writer sleeps. */
 #ifndef ENGINE_CORED_LOG_H
 #define ENGINE_CORED_LOG_H
 

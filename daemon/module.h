@@ -32,6 +32,10 @@ int modules_start(const struct module *modules, unsigned count, struct services 
                   struct ec_error *why);
 void modules_stop(const struct module *modules, unsigned count, struct services *services);
 
+/* The daemon's own table. */
+extern const struct module daemon_modules[];
+extern const unsigned daemon_module_count;
+
 /* Names of the daemon's modules in their order; NULL after the last. */
 const char *modules_name(unsigned index);
 

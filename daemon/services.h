@@ -12,6 +12,7 @@ struct uv_loop_s;
 struct breaker;
 struct clients;
 struct config;
+struct config_source;
 struct control;
 struct counters;
 struct events;
@@ -25,6 +26,8 @@ struct services {
     uint64_t instance; /* random id of this run */
     int64_t started_ns;
     const char *socket_path; /* as given or chosen; for core.info */
+    int listen_fd;           /* a listening socket that the service manager passed; -1: bind */
+    const struct config_source *config_source; /* what the configuration is read from */
 
     struct config *config;
     struct counters *counters;

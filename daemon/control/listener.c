@@ -1,0 +1,221 @@
+#include "control/listener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "proto/line.h"
+
+#define BACKLOG 128
+#define ACCEPTS_PER_WAKE 64 /* so that a storm of connects does not starve the others */
+
+static int take_over(struct listener *listener, int fd, struct ec_error *why);
+static int lock(struct listener *listener, struct ec_error *why);
+static int remove_stale(const char *path, struct ec_error *why);
+static int bind_path(struct listener *listener, struct ec_error *why);
+static void on_poll(uv_poll_t *poll, int status, int events);
+static int open_spare(void);
+
+int listener_init(struct listener *listener, const char *path, int passed_fd, struct ec_error *why)
+{
+    int rc;
+
+    *listener = (struct listener) { .fd = -1, .lock_fd = -1, .spare_fd = open_spare() };
+    if (passed_fd >= 0)
+        return take_over(listener, passed_fd, why);
+    if (strlen(path) > EC_SOCKET_PATH_BYTES)
+        return ec_fail(why, EC_ERR_PARAM, "socket path has %zu bytes, allowed are %d: %s",
+                       strlen(path), EC_SOCKET_PATH_BYTES, path);
+    memcpy(listener->path, path, strlen(path) + 1);
+    rc = lock(listener, why);
+    if (rc == EC_OK)
+        rc = remove_stale(listener->path, why);
+    if (rc == EC_OK)
+        rc = bind_path(listener, why);
+    return rc;
+}
+
+int listener_start(struct listener *listener, uv_loop_t *loop,
+                   void (*accepted)(void *context, int socket_fd), void *context,
+                   struct ec_error *why)
+{
+    int rc = uv_poll_init(loop, &listener->poll, listener->fd);
+
+    if (rc < 0)
+        return ec_fail(why, EC_ERR_SYSTEM, "watch the listening socket: %s", uv_strerror(rc));
+    listener->accepted = accepted;
+    listener->context = context;
+    listener->poll.data = listener;
+    listener->is_polled = true;
+    uv_poll_start(&listener->poll, UV_READABLE, on_poll);
+    return EC_OK;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct listener *listener = handle->data;
+
+    listener->is_closing = false;
+}
+
+void listener_finish(struct listener *listener)
+{
+    char lock_path[sizeof listener->path + 8];
+    struct stat st;
+
+    if (listener->is_polled) {
+        listener->is_polled = false;
+        listener->is_closing = true;
+        uv_close((uv_handle_t *)&listener->poll, on_closed);
+    }
+    if (listener->fd >= 0)
+        close(listener->fd);
+    if (listener->spare_fd >= 0)
+        close(listener->spare_fd);
+    if (listener->inode != 0 && lstat(listener->path, &st) == 0 && st.st_dev == listener->device &&
+        st.st_ino == listener->inode)
+        unlink(listener->path);
+    if (listener->lock_fd >= 0) {
+        /* Removed while it is held; who waits for it looks whether it is still there (lock()). */
+        snprintf(lock_path, sizeof lock_path, "%s.lock", listener->path);
+        unlink(lock_path);
+        close(listener->lock_fd);
+    }
+    listener->fd = listener->spare_fd = listener->lock_fd = -1;
+    listener->inode = 0;
+}
+
+static int take_over(struct listener *listener, int fd, struct ec_error *why)
+{
+    struct sockaddr_un address;
+    socklen_t bytes = sizeof address;
+
+    listener->fd = fd;
+    memset(&address, 0, sizeof address);
+    if (getsockname(fd, (struct sockaddr *)&address, &bytes) == 0)
+        memcpy(listener->path, address.sun_path, sizeof listener->path - 1);
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+        return ec_fail(why, EC_ERR_SYSTEM, "passed socket: %s", strerror(errno));
+    return EC_OK;
+}
+
+/* Hold PATH.lock, so that of two daemons that start at once only one looks at the socket file. */
+static int lock(struct listener *listener, struct ec_error *why)
+{
+    char path[sizeof listener->path + 8];
+    struct stat opened, present;
+
+    snprintf(path, sizeof path, "%s.lock", listener->path);
+    for (;;) {
+        const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+        if (fd < 0)
+            return ec_fail(why, EC_ERR_SYSTEM, "%s: %s", path, strerror(errno));
+        if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+            const int reason = errno;
+
+            close(fd);
+            if (reason == EWOULDBLOCK)
+                return ec_fail(why, EC_ERR_STATE, "another engine-cored is running on %s",
+                               listener->path);
+            return ec_fail(why, EC_ERR_SYSTEM, "lock %s: %s", path, strerror(reason));
+        }
+        /* A daemon that ended in between has removed the file that we opened: try the new one. */
+        if (fstat(fd, &opened) == 0 && stat(path, &present) == 0 &&
+            opened.st_dev == present.st_dev && opened.st_ino == present.st_ino) {
+            listener->lock_fd = fd;
+            return EC_OK;
+        }
+        close(fd);
+    }
+}
+
+/* What is at the path must be nothing, or a socket that nobody listens to: that one is removed. */
+static int remove_stale(const char *path, struct ec_error *why)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    struct stat st;
+    int fd, rc, reason;
+
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT ? EC_OK
+                               : ec_fail(why, EC_ERR_SYSTEM, "%s: %s", path, strerror(errno));
+    if (!S_ISSOCK(st.st_mode))
+        return ec_fail(why, EC_ERR_STATE, "%s exists and is not a socket", path);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return ec_fail(why, EC_ERR_SYSTEM, "socket: %s", strerror(errno));
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    rc = connect(fd, (const struct sockaddr *)&address, sizeof address);
+    reason = errno;
+    close(fd);
+    if (rc == 0 || reason == EAGAIN) /* EAGAIN: it listens and its backlog is full */
+        return ec_fail(why, EC_ERR_STATE, "somebody else listens on %s", path);
+    if (reason != ECONNREFUSED)
+        return ec_fail(why, EC_ERR_SYSTEM, "%s: %s", path, strerror(reason));
+    if (unlink(path) < 0)
+        return ec_fail(why, EC_ERR_SYSTEM, "remove the stale socket %s: %s", path, strerror(errno));
+    log_info("control", "the stale socket %s was replaced", path);
+    return EC_OK;
+}
+
+static int bind_path(struct listener *listener, struct ec_error *why)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    struct stat st;
+    mode_t before;
+    int rc;
+
+    memcpy(address.sun_path, listener->path, strlen(listener->path) + 1);
+    listener->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener->fd < 0)
+        return ec_fail(why, EC_ERR_SYSTEM, "socket: %s", strerror(errno));
+    before = umask(0177); /* never open to others, not even for a moment */
+    rc = bind(listener->fd, (const struct sockaddr *)&address, sizeof address);
+    umask(before);
+    if (rc < 0 || listen(listener->fd, BACKLOG) < 0 || lstat(listener->path, &st) < 0)
+        return ec_fail(why, EC_ERR_SYSTEM, "listen on %s: %s", listener->path, strerror(errno));
+    listener->device = st.st_dev;
+    listener->inode = st.st_ino;
+    return EC_OK;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    struct listener *listener = poll->data;
+
+    (void)status;
+    (void)events;
+    for (unsigned i = 0; i < ACCEPTS_PER_WAKE; i++) {
+        const int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+        if (fd >= 0) {
+            listener->accepted(listener->context, fd);
+            continue;
+        }
+        if (errno == ECONNABORTED || errno == EINTR)
+            continue;
+        if ((errno == EMFILE || errno == ENFILE) && listener->spare_fd >= 0) {
+            /* Take it with the spare descriptor and hang up; else it would stay in the backlog and
+             * wake the loop for ever. */
+            close(listener->spare_fd);
+            close(accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC));
+            listener->spare_fd = open_spare();
+            log_warning("control", "a connection was refused: no descriptor is left");
+            continue;
+        }
+        return;
+    }
+}
+
+static int open_spare(void)
+{
+    return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}

@@ -1,0 +1,315 @@
+/* engine-cored: arguments, signals, the service manager, and the main loop. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "daemon/config.h"
+#include "daemon/counters.h"
+#include "daemon/log.h"
+#include "daemon/module.h"
+#include "daemon/reference.h"
+#include "daemon/services.h"
+#include "proto/line.h"
+
+#define EXIT_CANNOT_START 1
+#define EXIT_USAGE 2
+#define SETS_MAX 64
+
+struct arguments {
+    const char *socket_path;
+    const char *print; /* a table; NULL: run */
+    struct config_source source;
+    const char *sets[SETS_MAX];
+};
+
+/* What the main loop itself listens to. */
+struct watch {
+    struct services *services;
+    uv_signal_t term, interrupt, hang_up;
+    uv_timer_t watchdog;
+};
+
+static const char help[] =
+    "Usage: engine-cored [OPTION]...\n"
+    "Run the engine-core daemon in the foreground.\n"
+    "\n"
+    "  --socket PATH    listen on this socket. Otherwise $ENGINE_CORE_SOCKET; as a user\n"
+    "                   $XDG_RUNTIME_DIR/engine-core.sock; else /run/engine-core/engine-core.sock\n"
+    "  --config FILE    read this configuration file\n"
+    "  --set KEY=VALUE  set one key; wins over the file, may be repeated\n"
+    "  --print TABLE    print a reference page and end: commands, config, counters, errors, events\n"
+    "  --version        print the version and end\n"
+    "  --help           print this text and end\n"
+    "\n"
+    "Signals: TERM and INT end it in good order, HUP reads the configuration again.\n"
+    "Exit codes: 0 it ended in good order, 1 it could not start (the reason is on stderr), 2 wrong\n"
+    "usage.\n";
+
+static int parse(int argc, char **argv, struct arguments *arguments);
+static int run(const struct arguments *arguments);
+static int serve(struct services *services, struct ec_error *why);
+static const char *choose_socket(const char *argument, char *buffer, size_t bytes);
+static int take_listen_fd(struct ec_error *why);
+static int watch_begin(struct watch *watch, struct services *services, struct ec_error *why);
+static void watch_end(struct watch *watch);
+
+int main(int argc, char **argv)
+{
+    struct arguments arguments = { 0 };
+    int rc = parse(argc, argv, &arguments);
+
+    if (rc >= 0)
+        return rc;
+    if (arguments.print != NULL) {
+        if (reference_print(stdout, arguments.print) < 0) {
+            fprintf(stderr,
+                    "engine-cored: there is no table %s; there are commands, config, counters, "
+                    "errors, events\n",
+                    arguments.print);
+            return EXIT_USAGE;
+        }
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_CANNOT_START;
+    }
+    return run(&arguments);
+}
+
+/* Returns an exit code, or -1 to go on. */
+static int parse(int argc, char **argv, struct arguments *arguments)
+{
+    static const struct option options[] = {
+        { "socket", required_argument, NULL, 's' },
+        { "config", required_argument, NULL, 'c' },
+        { "set", required_argument, NULL, 'k' },
+        { "print", required_argument, NULL, 'p' },
+        { "version", no_argument, NULL, 'v' },
+        { "help", no_argument, NULL, 'h' },
+        { 0 },
+    };
+    int option;
+
+    arguments->source.sets = arguments->sets;
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case 's':
+            arguments->socket_path = optarg;
+            break;
+        case 'c':
+            arguments->source.file = optarg;
+            break;
+        case 'p':
+            arguments->print = optarg;
+            break;
+        case 'k':
+            if (arguments->source.set_count == SETS_MAX) {
+                fprintf(stderr, "engine-cored: more than %d --set\n", SETS_MAX);
+                return EXIT_USAGE;
+            }
+            arguments->sets[arguments->source.set_count++] = optarg;
+            break;
+        case 'v':
+            puts("engine-cored " EC_VERSION);
+            return EXIT_SUCCESS;
+        case 'h':
+            fputs(help, stdout);
+            return EXIT_SUCCESS;
+        default: /* getopt_long has said what is wrong */
+            fputs("Try engine-cored --help.\n", stderr);
+            return EXIT_USAGE;
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "engine-cored: unexpected argument %s\n", argv[optind]);
+        return EXIT_USAGE;
+    }
+    return -1;
+}
+
+static int run(const struct arguments *arguments)
+{
+    char path[EC_SOCKET_PATH_BYTES + 256];
+    struct counters counters = { 0 };
+    struct ec_error why = { 0 };
+    struct services services = { .counters = &counters, .config_source = &arguments->source };
+    struct timespec now;
+    uv_loop_t loop;
+    int rc;
+
+    signal(SIGPIPE, SIG_IGN); /* stderr may be a pipe whose reader is gone */
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    services.started_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    services.socket_path = choose_socket(arguments->socket_path, path, sizeof path);
+    services.listen_fd = take_listen_fd(&why);
+    services.loop = &loop;
+    if (services.listen_fd < -1) {
+        fprintf(stderr, "engine-cored: %s\n", why.text);
+        return EXIT_CANNOT_START;
+    }
+    if (getrandom(&services.instance, sizeof services.instance, 0) !=
+            (ssize_t)sizeof services.instance ||
+        uv_loop_init(&loop) < 0) {
+        fprintf(stderr, "engine-cored: cannot make the main loop: %s\n", strerror(errno));
+        return EXIT_CANNOT_START;
+    }
+    rc = serve(&services, &why);
+    if (uv_loop_close(&loop) < 0)
+        log_error("main", "handles of the main loop were left open");
+    if (rc < 0)
+        fprintf(stderr, "engine-cored: %s\n", why.text);
+    return rc < 0 ? EXIT_CANNOT_START : EXIT_SUCCESS;
+}
+
+static int serve(struct services *services, struct ec_error *why)
+{
+    struct watch watch = { .services = services };
+    /* Signals first: one that comes during the start is heard as soon as the loop turns. */
+    int rc = watch_begin(&watch, services, why);
+
+    if (rc == EC_OK)
+        rc = modules_start(daemon_modules, daemon_module_count, services, why);
+    if (rc == EC_OK) {
+        log_info("main", "engine-cored " EC_VERSION " listens on %s", services->socket_path);
+        sd_notifyf(0, "READY=1\nSTATUS=Listening on %s", services->socket_path);
+        uv_run(services->loop, UV_RUN_DEFAULT);
+        sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
+        log_info("main", "stopping");
+        modules_stop(daemon_modules, daemon_module_count, services);
+    }
+    watch_end(&watch);
+    /* Handles that were closed need a turn of the loop for their call-backs. */
+    uv_run(services->loop, UV_RUN_NOWAIT);
+    return rc;
+}
+
+static const char *choose_socket(const char *argument, char *buffer, size_t bytes)
+{
+    const char *from_environment = getenv("ENGINE_CORE_SOCKET");
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+
+    if (argument != NULL)
+        return argument;
+    if (from_environment != NULL && from_environment[0] != '\0')
+        return from_environment;
+    if (geteuid() != 0 && runtime != NULL && runtime[0] == '/') {
+        snprintf(buffer, bytes, "%s/" EC_SOCKET_NAME, runtime);
+        return buffer;
+    }
+    /* The place of the system service; what cannot be made shows at the bind. */
+    if (mkdir(EC_SOCKET_SYSTEM_DIR, 0750) < 0 && errno != EEXIST)
+        log_debug("main", "%s: %s", EC_SOCKET_SYSTEM_DIR, strerror(errno));
+    return EC_SOCKET_SYSTEM_DIR "/" EC_SOCKET_NAME;
+}
+
+/* The listening socket that the service manager passed. Returns it, -1 (none) or an error. */
+static int take_listen_fd(struct ec_error *why)
+{
+    char **names = NULL;
+    const int count = sd_listen_fds_with_names(1, &names);
+    int taken = -1;
+
+    if (count < 0)
+        return ec_fail(why, EC_ERR_SYSTEM, "passed descriptors: %s", strerror(-count));
+    for (int i = 0; i < count; i++) {
+        const int fd = SD_LISTEN_FDS_START + i;
+
+        if (taken < 0 && sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) > 0) {
+            taken = fd;
+        } else {
+            log_warning("main", "the passed descriptor %s is not used",
+                        names != NULL ? names[i] : "without a name");
+            close(fd);
+        }
+    }
+    for (int i = 0; names != NULL && names[i] != NULL; i++)
+        free(names[i]);
+    free(names);
+    if (count > 0 && taken < 0)
+        return ec_fail(why, EC_ERR_STATE,
+                       "none of the %d passed descriptors is a listening Unix stream socket",
+                       count);
+    return taken;
+}
+
+static void on_stop_signal(uv_signal_t *handle, int number)
+{
+    struct watch *watch = handle->data;
+
+    log_info("main", "signal %s", strsignal(number));
+    services_stop(watch->services);
+}
+
+static void on_reload_signal(uv_signal_t *handle, int number)
+{
+    struct watch *watch = handle->data;
+    struct services *services = watch->services;
+    bool changed[EC_CONFIGS];
+    struct ec_error why;
+    struct timespec now;
+    int rc;
+
+    (void)number;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\nSTATUS=Reloading the configuration",
+               (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    rc = config_reload(services->config, changed, &why);
+    if (rc < 0) {
+        log_error("config", "reload: %s; nothing was changed", why.text);
+        sd_notifyf(0, "READY=1\nSTATUS=Listening on %s; reload failed: %s", services->socket_path,
+                   why.text);
+        return;
+    }
+    for (size_t i = 0; i < EC_CONFIGS; i++)
+        if (changed[i] && ec_configs[i].reloadable)
+            log_info("config", "%s has changed", ec_configs[i].key);
+    sd_notifyf(0, "READY=1\nSTATUS=Listening on %s", services->socket_path);
+}
+
+static void on_watchdog(uv_timer_t *timer)
+{
+    (void)timer;
+    sd_notify(0, "WATCHDOG=1");
+}
+
+static int watch_begin(struct watch *watch, struct services *services, struct ec_error *why)
+{
+    struct {
+        uv_signal_t *handle;
+        uv_signal_cb call_back;
+        int number;
+    } const signals[] = { { &watch->term, on_stop_signal, SIGTERM },
+                          { &watch->interrupt, on_stop_signal, SIGINT },
+                          { &watch->hang_up, on_reload_signal, SIGHUP } };
+    uint64_t watchdog_us = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        uv_signal_init(services->loop, signals[i].handle);
+        signals[i].handle->data = watch;
+    }
+    uv_timer_init(services->loop, &watch->watchdog);
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0] && rc == 0; i++)
+        rc = uv_signal_start(signals[i].handle, signals[i].call_back, signals[i].number);
+    if (rc < 0)
+        return ec_fail(why, EC_ERR_SYSTEM, "watch signals: %s", uv_strerror(rc));
+    /* Twice as often as asked, from the loop itself: it pings only while it turns. */
+    if (sd_watchdog_enabled(0, &watchdog_us) > 0 && watchdog_us >= 2000)
+        uv_timer_start(&watch->watchdog, on_watchdog, 0, watchdog_us / 2000);
+    return EC_OK;
+}
+
+static void watch_end(struct watch *watch)
+{
+    uv_close((uv_handle_t *)&watch->term, NULL);
+    uv_close((uv_handle_t *)&watch->interrupt, NULL);
+    uv_close((uv_handle_t *)&watch->hang_up, NULL);
+    uv_close((uv_handle_t *)&watch->watchdog, NULL);
+}

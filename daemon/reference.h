@@ -1,0 +1,16 @@
+/* reference.h - print what the tables say, as Markdown. docs/generated is made of it.
+ *
+ * Thread: any. */
+#ifndef ENGINE_CORED_REFERENCE_H
+#define ENGINE_CORED_REFERENCE_H
+
+#include <stdio.h>
+
+#include "foundation/error.h"
+
+/* table: commands, config, counters, errors or events.
+ *
+ * Returns EC_OK, EC_ERR_NOT_FOUND (there is no such table; nothing was printed). */
+int reference_print(FILE *out, const char *table);
+
+#endif
