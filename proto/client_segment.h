@@ -68,8 +68,9 @@ enum ec_allocator_kind {
 /* One allocator's statistics. kind is stored last (release) when a row is taken.
  *
  * An allocator with one user at a time (arena) stores current_bytes, count and total here. One with
- * many (pool) leaves them 0 and sets block_bytes: its threads count in their own rows. The reader
- * adds both; ec_allocator_sum() in proto/memory_rows.h does it. */
+ * many (pool) leaves them 0 and sets block_bytes: its threads count in their own rows, and only
+ * there, so the tag has these blocks too. The reader adds up: ec_allocator_sum() and ec_tag_sum() in
+ * proto/memory_rows.h. */
 struct ec_allocator_row {
     alignas(EC_HOT_BYTES) _Atomic uint32_t kind; /* enum ec_allocator_kind; 0: unused */
     uint32_t tag;

@@ -40,8 +40,21 @@ static inline uint64_t ec_row_difference(uint64_t in, uint64_t out)
     return in > out ? in - out : 0;
 }
 
-/* tag < EC_TAGS_MAX; thread_count <= EC_THREADS_MAX, such as threads_high after a check. */
+/* index < EC_ALLOCATORS_MAX; thread_count <= EC_THREADS_MAX, such as threads_high after a check. */
+static inline void ec_allocator_count(const struct ec_thread_row *threads, uint32_t thread_count,
+                                      uint32_t index, uint64_t *allocs, uint64_t *frees)
+{
+    *allocs = *frees = 0;
+    for (uint32_t i = 0; i < thread_count; i++) {
+        *frees += ec_row_load(&threads[i].allocators[index].frees);
+        *allocs += ec_row_load(&threads[i].allocators[index].allocs);
+    }
+}
+
+/* tag < EC_TAGS_MAX; thread_count as above. What threads counted for the tag itself, and what they
+ * counted for the allocators that have it: an allocation is in one of the two. */
 static inline struct ec_tag_sums ec_tag_sum(const struct ec_tag_row *tags,
+                                            const struct ec_allocator_row *allocators,
                                             const struct ec_thread_row *threads,
                                             uint32_t thread_count, uint32_t tag)
 {
@@ -54,6 +67,21 @@ static inline struct ec_tag_sums ec_tag_sum(const struct ec_tag_row *tags,
         bytes_out += ec_row_load(&counters->bytes_out);
         allocs += ec_row_load(&counters->allocs);
         bytes_in += ec_row_load(&counters->bytes_in);
+    }
+    for (uint32_t i = 0; i < EC_ALLOCATORS_MAX; i++) {
+        const struct ec_allocator_row *row = &allocators[i];
+        const uint64_t block_bytes = ec_row_load(&row->block_bytes);
+        uint64_t blocks_in, blocks_out;
+
+        /* Acquire: pairs with the release that takes the row, after its tag. */
+        if (atomic_load_explicit(&row->kind, memory_order_acquire) == EC_ALLOCATOR_NONE ||
+            block_bytes == 0 || row->tag != tag)
+            continue;
+        ec_allocator_count(threads, thread_count, i, &blocks_in, &blocks_out);
+        allocs += blocks_in;
+        frees += blocks_out;
+        bytes_in += blocks_in * block_bytes;
+        bytes_out += blocks_out * block_bytes;
     }
     peak_bytes = ec_row_load(&tags[tag].peak_bytes);
     bytes_in = ec_row_difference(bytes_in, bytes_out);
@@ -75,10 +103,8 @@ static inline struct ec_allocator_sums ec_allocator_sum(const struct ec_allocato
     const uint64_t block_bytes = ec_row_load(&row->block_bytes);
     uint64_t allocs = 0, frees = 0, current_bytes, peak_bytes;
 
-    for (uint32_t i = 0; block_bytes != 0 && i < thread_count; i++) {
-        frees += ec_row_load(&threads[i].allocators[index].frees);
-        allocs += ec_row_load(&threads[i].allocators[index].allocs);
-    }
+    if (block_bytes != 0)
+        ec_allocator_count(threads, thread_count, index, &allocs, &frees);
     current_bytes =
         ec_row_load(&row->current_bytes) + ec_row_difference(allocs, frees) * block_bytes;
     peak_bytes = ec_row_load(&row->peak_bytes);

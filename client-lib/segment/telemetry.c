@@ -17,8 +17,8 @@ static uint64_t reference_sum(const struct ec_reference_rows *rows, uint32_t thr
 static bool tag_read(const struct ec_client_segment *segment, uint32_t tag,
                      struct ec_tag_report *report)
 {
-    const struct ec_tag_sums sums =
-        ec_tag_sum(segment->tags, segment->threads, threads_used(segment), tag);
+    const struct ec_tag_sums sums = ec_tag_sum(segment->tags, segment->allocators, segment->threads,
+                                               threads_used(segment), tag);
 
     text_copy(report->name, segment->tags[tag].name, sizeof report->name);
     report->bytes = sums.bytes;
