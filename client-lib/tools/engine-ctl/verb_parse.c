@@ -41,6 +41,7 @@ static size_t words_of(const struct verb *verb, const struct command_line *line)
 static int fill_input(const struct verb *verb, const struct command_line *line, size_t words,
                       struct verb_input *input);
 static int apply_globals(struct ctl *ctl, const struct command_line *line);
+static int no_verb(const struct command_line *line);
 static int print_help(const struct command_line *line);
 static bool belongs_to(const struct verb *verb, const struct command_line *line);
 static void print_verb(const struct verb *verb);
@@ -69,9 +70,7 @@ int verb_parse(struct ctl *ctl, int argc, char **argv, const struct verb **verb,
         return ctl_fail(EXIT_USAGE, "what shall be done? Try engine-ctl --help");
     *verb = find_verb(&line, &words);
     if (*verb == NULL)
-        return ctl_fail(EXIT_USAGE, "there is no verb \"%s%s%s\"; try engine-ctl --help",
-                        line.words[0], line.word_count > 1 ? " " : "",
-                        line.word_count > 1 ? line.words[1] : "");
+        return no_verb(&line);
     rc = apply_globals(ctl, &line);
     return rc == EXIT_DONE ? fill_input(*verb, &line, words, input) : rc;
 }
@@ -182,6 +181,17 @@ static const struct verb *find_verb(const struct command_line *line, size_t *wor
     return NULL;
 }
 
+static int no_verb(const struct command_line *line)
+{
+    const char *first = line->words[0];
+
+    for (size_t i = 0; i < verb_count; i++)
+        if (line->word_count == 1 && belongs_to(&verbs[i], line))
+            return ctl_fail(EXIT_USAGE, "%s what? Try engine-ctl %s --help", first, first);
+    return ctl_fail(EXIT_USAGE, "there is no verb \"%s%s%s\"; try engine-ctl --help", first,
+                    line->word_count > 1 ? " " : "", line->word_count > 1 ? line->words[1] : "");
+}
+
 /* How many words of the line name this verb; 0: it is another one. */
 static size_t words_of(const struct verb *verb, const struct command_line *line)
 {
@@ -256,8 +266,7 @@ static int print_help(const struct command_line *line)
         }
     }
     if (!any)
-        return ctl_fail(EXIT_USAGE, "there is no verb \"%s\"; try engine-ctl --help",
-                        line->words[0]);
+        return no_verb(line);
     puts(line->word_count == 0 ? "\nOptions:" : "Options of all verbs:");
     print_options(globals, GLOBALS);
     if (line->word_count == 0) {
