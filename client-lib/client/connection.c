@@ -153,13 +153,16 @@ int ec_connection_start(struct ec_connection *connection, struct ec_error *why)
     connection->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (connection->stop_fd < 0)
         return ec_fail(why, EC_ERR_SYSTEM, "eventfd: %s", strerror(errno));
-    connection->reading = true; /* from here on nobody else reads */
+    pthread_mutex_lock(&connection->mutex);
     rc = ec_thread_start(&connection->service_thread, "ec-service", serve, connection, why);
-    if (rc < 0) {
-        connection->reading = false;
+    if (rc == EC_OK) { /* from here on nobody else reads */
+        connection->reading = true;
+        connection->reading_thread = connection->service_thread;
+    } else {
         close(connection->stop_fd);
         connection->stop_fd = -1;
     }
+    pthread_mutex_unlock(&connection->mutex);
     return rc;
 }
 
@@ -312,9 +315,6 @@ static void *serve(void *context)
 {
     struct ec_connection *connection = context;
 
-    pthread_mutex_lock(&connection->mutex);
-    connection->reading_thread = pthread_self();
-    pthread_mutex_unlock(&connection->mutex);
     /* First what came before this thread, then what comes. */
     while (ec_connection_is_open(connection)) {
         if (read_lines(connection) < 0)
