@@ -92,6 +92,8 @@ static int build(struct ec_client *client, const struct ec_client_desc *desc, st
     if (rc == EC_OK)
         rc = make_segments(client, why);
     if (rc == EC_OK)
+        rc = ec_client_memory_create(client, why);
+    if (rc == EC_OK)
         rc = attach(client, why);
     if (rc == EC_OK)
         rc = ec_event_peers_create(client, why);
@@ -110,6 +112,7 @@ void ec_client_destroy(struct ec_client *client)
     ec_connection_destroy(client->connection); /* no handler runs any more */
     client->connection = NULL;
     ec_event_peers_destroy(client);
+    ec_client_memory_destroy(client);
     ec_segment_map_finish(&client->heap);
     ec_segment_map_finish(&client->directory);
     ec_segment_map_finish(&client->clock);

@@ -8,6 +8,7 @@
 #include "client/client.h"
 #include "foundation/memory/arena.h"
 #include "foundation/memory/pool.h"
+#include "foundation/memory/pool_threads.h"
 #include "foundation/memory/sink.h"
 #include "proto/memory_rows.h"
 
@@ -46,6 +47,12 @@ void ec_client_memory_destroy(struct ec_client *client)
     ec_memory_sink_finish(client->memory);
     free(client->memory);
     client->memory = NULL;
+}
+
+void ec_client_memory_thread_ends(struct ec_client *client)
+{
+    if (client->memory != NULL)
+        ec_pool_threads_leave(client->memory);
 }
 
 int ec_tag_register(struct ec_client *client, const char *name, uint64_t budget_bytes,

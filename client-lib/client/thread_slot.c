@@ -143,6 +143,7 @@ static void thread_ends(void *value)
         if (client != NULL) {
             struct ec_thread_row *row = &ec_client_own(client)->threads[held[i].slot];
 
+            ec_client_memory_thread_ends(client);
             if (held[i].slot != EC_THREAD_SLOT_SHARED)
                 atomic_store_explicit(&row->used, 0, memory_order_release);
             ec_live_clients_unlock();

@@ -165,10 +165,11 @@ uint64_t ec_pool_heap_trim(struct ec_pool_heap *heap)
 static struct ec_pool_heap *adopt_orphan(struct ec_pool *pool)
 {
     struct ec_pool_heap *heap = atomic_load_explicit(&pool->heaps, memory_order_acquire);
-    bool found = false;
+    bool found;
 
     for (; heap != NULL; heap = heap->next) {
-        pthread_mutex_lock(&heap->lock);
+        if (pthread_mutex_trylock(&heap->lock) != 0)
+            continue; /* somebody takes groups from it */
         found = heap->orphan;
         heap->orphan = false;
         pthread_mutex_unlock(&heap->lock);

@@ -46,6 +46,7 @@ struct ec_pool_heap {
     uint64_t told_allocs; /* of own_private, as far as the tag was told */
     uint64_t told_frees;
     _Atomic int64_t pushed_private;
+    uint32_t forks; /* of the common heap: when it was bound, see pool_threads.c */
 
     /* Blocks that other threads freed, linked through their first word. */
     alignas(EC_HOT_BYTES) _Atomic(void *) remote;

@@ -13,8 +13,10 @@ static uint64_t indices_taken[EC_POOLS_MAX / 64];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t at_end;
 static bool at_end_exists;
+static uint32_t forks; /* how many forks lie between the first process and this one */
 
 static void make_key(void);
+static void in_child(void);
 static void thread_ends(void *thread);
 static bool know_thread(struct ec_pool_thread *thread);
 static bool have_place(struct ec_pool_thread *thread, uint32_t index);
@@ -94,20 +96,39 @@ struct ec_pool_heap *ec_pool_threads_heap(struct ec_pool *pool)
 /* Bound only here: as long as no thread needs it, readers need not look at the shared row. */
 struct ec_pool_heap *ec_pool_threads_common(struct ec_pool *pool)
 {
+    struct ec_pool_heap *common = pool->common;
     struct ec_memory_account account;
 
-    if (pool->common->own == NULL && pool->sink != NULL) {
+    pthread_once(&once, make_key);
+    if (common->own != NULL && (pool->sink == NULL || common->forks == forks))
+        return common;
+    if (pool->sink != NULL)
         account = ec_memory_sink_account_shared(pool->sink, pool->tag);
-        ec_pool_heap_bind(pool->common, &account);
-    } else if (pool->common->own == NULL) {
-        ec_pool_heap_bind(pool->common, NULL);
-    }
-    return pool->common;
+    ec_pool_heap_bind(common, pool->sink != NULL ? &account : NULL);
+    common->forks = forks;
+    return common;
 }
 
 static void make_key(void)
 {
-    at_end_exists = pthread_key_create(&at_end, thread_ends) == 0;
+    at_end_exists =
+        pthread_key_create(&at_end, thread_ends) == 0 && pthread_atfork(NULL, NULL, in_child) == 0;
+}
+
+/* The lock is made anew instead of held across the fork: it would come first or last among other
+ * fork handlers' locks by chance. What another thread may have left half done is not looked at. */
+static void in_child(void)
+{
+    struct ec_pool_thread *thread = &ec_pool_this_thread;
+
+    pthread_mutex_init(&lock, NULL);
+    forks++;
+    for (uint32_t i = 0; i < EC_POOLS_NEAR + thread->far_count; i++) {
+        struct ec_pool_heap **place = place_of(thread, i);
+
+        if (*place != NULL && (*place)->pool->sink != NULL)
+            *place = NULL;
+    }
 }
 
 static void thread_ends(void *context)

@@ -6,6 +6,9 @@
  * lock. The places of the first pools are in the thread-local variable itself. Pools come and go, threads too: both change tables under one lock. It is global, like the
  * table, because a thread must find its heap in less time than an argument would take to carry it.
  *
+ * A forked child finds zeroes in the rows that its parent counts in, so magazines that lean on them
+ * are given up there: the child begins new ones and leaks what was in the old.
+ *
  * When a thread ends, its heaps go back to their pools. What it still allocates and frees after that
  * (in destructors that run later) takes the pools' common heaps. */
 #ifndef EC_FOUNDATION_MEMORY_POOL_THREADS_H
