@@ -374,6 +374,7 @@ static ssize_t receive(struct connection *connection, char *buffer, size_t bytes
             end(connection, "the connection was reset");
         return -1;
     }
+    connection->caller.client->received_bytes += (uint64_t)received;
     if (message.msg_controllen == 0)
         return received;
     for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header != NULL;
@@ -677,6 +678,7 @@ static void end(struct connection *connection, const char *reason)
     TAILQ_REMOVE(&connections->all, connection, link);
     connections->count--;
     caller_finish(&connection->caller);
+    connection->caller.client->sent_bytes = connection->output.sent;
     clients_hang_up(connections->services->clients, connection->caller.client, reason);
     uv_close((uv_handle_t *)&connection->poll, on_closed);
     close(connection->fd);

@@ -514,6 +514,28 @@ START_TEST(lies_in_a_client_segment_do_no_harm)
 }
 END_TEST
 
+START_TEST(a_closed_connection_is_listed_with_its_reason_and_bytes)
+{
+    static const char request[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"core.ping\"}";
+    struct line_client line;
+    const char *reply;
+    char bytes[32];
+
+    ck_assert(line_client_connect(&line, engine.socket_path));
+    ck_assert(line_client_send(&line, request));
+    snprintf(bytes, sizeof bytes, "%zu", strlen(line_client_receive(&line)) + 1);
+    line_client_close(&line);
+    ck_assert(line_client_connect(&line, engine.socket_path)); /* accepted after the hang-up */
+    line_client_call(&line, "core.ping", NULL);
+    reply = line_client_call(&operator, "client.list", "{\"closed\":true}");
+    ck_assert_msg(line_has(reply, "sent_bytes", bytes), "%s", reply);
+    snprintf(bytes, sizeof bytes, "%zu", sizeof request); /* its LF for the NUL */
+    ck_assert_msg(line_has(reply, "received_bytes", bytes), "%s", reply);
+    ck_assert_ptr_nonnull(strstr(reply, "\"reason\":\""));
+    line_client_close(&line);
+}
+END_TEST
+
 START_TEST(an_unknown_client_or_process_is_named_in_the_error)
 {
     const char *reply = line_client_call(&operator, "client.get", "{\"client_id\":4711}");
@@ -565,6 +587,7 @@ int main(void)
     tcase_add_test(ending, references_of_a_killed_client_are_gone);
     tcase_add_test(ending, a_hung_up_client_keeps_its_references_while_its_process_lives);
     tcase_add_test(ending, lies_in_a_client_segment_do_no_harm);
+    tcase_add_test(ending, a_closed_connection_is_listed_with_its_reason_and_bytes);
     tcase_add_test(ending, an_unknown_client_or_process_is_named_in_the_error);
     tcase_add_test(ending, memory_stats_know_the_host_and_the_daemon);
     suite_add_tcase(suite, attaching);
