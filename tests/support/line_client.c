@@ -102,8 +102,8 @@ bool line_client_send_fds(struct line_client *client, const char *line, const in
 const char *line_client_receive(struct line_client *client)
 {
     for (;;) {
-        char *start = client->buffer + client->taken;
         const size_t left = client->bytes - client->taken;
+        char *start = left > 0 ? client->buffer + client->taken : NULL;
         char *end = left > 0 ? memchr(start, '\n', left) : NULL;
         ssize_t received;
 
