@@ -73,11 +73,12 @@ static void stop(struct game *game);
 static void play(struct game *game);
 static void move(struct game *game);
 static void tell_others(struct game *game);
+static void read_others(struct game *game);
 static void on_moved(void *context, const struct ec_event *event);
 static void add_spark(struct game *game, float x, float y);
 static void age_sparks(struct game *game);
 static void draw(struct game *game);
-static void hold_textures(struct game *game);
+static unsigned hold_textures(struct game *game);
 static unsigned drop_textures(struct game *game);
 static void heed_breaker(struct game *game, uint32_t level);
 
@@ -152,8 +153,6 @@ static int start(struct game *game, struct ec_error *why)
         rc = ec_arena_create(&scratch, &game->scratch, why);
     if (rc == EC_OK)
         rc = ec_pool_create(&sparks, &game->spark_pool, why);
-    if (rc == EC_OK)
-        hold_textures(game);
     return rc;
 }
 
@@ -173,8 +172,8 @@ static void play(struct game *game)
 {
     struct ec_step step;
 
-    printf("%s: client %u, %zu textures\n", game->name, ec_client_id(game->client),
-           game->texture_count);
+    printf("%s: client %u, holds %u of %zu textures\n", game->name, ec_client_id(game->client),
+           hold_textures(game), game->texture_count);
     while (running && ec_client_state(game->client) == EC_CONNECTED) {
         struct ec_frame frame;
 
@@ -184,8 +183,7 @@ static void play(struct game *game)
         for (game->step = step.step - step.steps_passed; game->step < step.step; game->step++)
             move(game);
         tell_others(game);
-        if (ec_subscriber_wait(game->subscriber, OTHERS_NS) == EC_OK)
-            ec_subscriber_poll(game->subscriber, on_moved, game, SPARKS_MAX);
+        read_others(game);
         age_sparks(game);
         draw(game);
         heed_breaker(game, ec_breaker_level(game->client));
@@ -216,6 +214,14 @@ static void tell_others(struct game *game)
         return; /* a reader is behind: this step goes untold */
     *moved = (struct moved) { .step = game->step, .x = game->x, .y = game->y };
     ec_publisher_commit(game->publisher);
+}
+
+/* What is there, and what the others, who woke at the same time, tell within a moment. */
+static void read_others(struct game *game)
+{
+    ec_subscriber_poll(game->subscriber, on_moved, game, SPARKS_MAX);
+    if (ec_subscriber_wait(game->subscriber, OTHERS_NS) == EC_OK)
+        ec_subscriber_poll(game->subscriber, on_moved, game, SPARKS_MAX);
 }
 
 static void on_moved(void *context, const struct ec_event *event)
@@ -268,17 +274,21 @@ static void draw(struct game *game)
         list[i] = *game->sparks[i];
 }
 
-/* What is held stays where it is. Not all of them need be loaded. */
-static void hold_textures(struct game *game)
+/* What is held stays where it is. Not all of them need be loaded. Returns how many are held. */
+static unsigned hold_textures(struct game *game)
 {
+    unsigned held = 0;
+
     for (size_t i = 0; i < game->texture_count; i++) {
         struct texture *texture = &game->textures[i];
 
-        if (texture->held ||
-            ec_resource_find(game->client, texture->name, &texture->handle) != EC_OK)
-            continue;
-        texture->held = ec_resource_acquire(game->client, texture->handle, &texture->view) == EC_OK;
+        if (!texture->held &&
+            ec_resource_find(game->client, texture->name, &texture->handle) == EC_OK)
+            texture->held =
+                ec_resource_acquire(game->client, texture->handle, &texture->view) == EC_OK;
+        held += texture->held;
     }
+    return held;
 }
 
 static unsigned drop_textures(struct game *game)
@@ -314,11 +324,10 @@ static void heed_breaker(struct game *game, uint32_t level)
         char *result = NULL;
 
         /* A round trip, and the load itself: a real game would do this on a thread of its own. */
-        if (ec_client_call(game->client, "resource.load", "{\"group\":\"demo\"}", &result, NULL) ==
-            EC_OK)
-            hold_textures(game);
+        ec_client_call(game->client, "resource.load", "{\"group\":\"demo\"}", &result, NULL);
         free(result);
-        printf("%s: breaker level %u again: textures are back\n", game->name, level);
+        printf("%s: breaker level %u again, holds %u of %zu textures\n", game->name, level,
+               hold_textures(game), game->texture_count);
     }
     game->breaker_level = level;
 }

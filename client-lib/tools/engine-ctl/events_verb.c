@@ -76,8 +76,8 @@ static void print_types(const struct ctl *ctl, const cJSON *types, const cJSON *
         table_cell(&table, "%s", number_text(text, json_number(counts, "published")));
         table_cell(&table, "%s/s", number_text(text, json_number(counts, "rate_hz")));
         table_cell(&table, "%s", number_text(text, json_number(counts, "lost")));
-        table_cell(&table, "%s", duration_text(text, json_number(latency, "p50")));
-        table_cell(&table, "%s", duration_text(text, json_number(latency, "p99")));
+        table_cell(&table, "%s", latency_text(text, json_number(latency, "p50")));
+        table_cell(&table, "%s", latency_text(text, json_number(latency, "p99")));
     }
     table_print(&table, stdout, ctl->colours);
 }

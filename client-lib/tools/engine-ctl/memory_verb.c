@@ -1,5 +1,6 @@
 /* engine-ctl mem-report */
 #include "engine-ctl/json_read.h"
+#include "engine-ctl/memory_tag.h"
 #include "engine-ctl/print.h"
 #include "engine-ctl/verb.h"
 
@@ -63,14 +64,19 @@ static int make_params(const struct verb_input *input, char **params)
 
 static void print_process(const struct ctl *ctl, const cJSON *process)
 {
-    char *name = tame(strdup(json_text(process, "name")));
+    const cJSON *tags = json_member(process, "tags");
+    const cJSON *allocators = json_member(process, "allocators");
+    char *name;
 
+    if (cJSON_GetArraySize(tags) == 0 && cJSON_GetArraySize(allocators) == 0)
+        return; /* it shares no figures */
+    name = tame(strdup(json_text(process, "name")));
     printf("%s%s%s  client %.0f, pid %.0f%s\n", style_on(STYLE_BOLD, ctl->colours), name,
            style_off(ctl->colours), json_number(process, "client_id"), json_number(process, "pid"),
            json_is_true(process, "alive") ? "" : ", ended: its last state");
     free(name);
-    print_tags(ctl, json_member(process, "tags"));
-    print_allocators(ctl, json_member(process, "allocators"));
+    print_tags(ctl, tags);
+    print_allocators(ctl, allocators);
     putchar('\n');
 }
 
@@ -88,13 +94,15 @@ static void print_tags(const struct ctl *ctl, const cJSON *tags)
     {
         const double budget = json_number(tag, "budget_bytes");
 
+        if (!memory_tag_is_used(tag))
+            continue;
         table_cell(&table, "  %s", json_text(tag, "tag"));
         table_cell(&table, "%s", bytes_text(text, json_number(tag, "bytes")));
         table_cell(&table, "%s", bytes_text(text, json_number(tag, "peak_bytes")));
         table_cell(&table, "%.0f", json_number(tag, "count"));
         table_cell(&table, "%s", budget > 0 ? bytes_text(text, budget) : "-");
     }
-    if (cJSON_GetArraySize(tags) > 0)
+    if (table.cell_count > 0)
         table_print(&table, stdout, ctl->colours);
 }
 
@@ -119,6 +127,6 @@ static void print_allocators(const struct ctl *ctl, const cJSON *allocators)
         table_cell(&table, "%.0f", json_number(row, "count"));
         table_cell(&table, "%.0f", json_number(row, "failed"));
     }
-    if (cJSON_GetArraySize(allocators) > 0)
+    if (table.cell_count > 0)
         table_print(&table, stdout, ctl->colours);
 }

@@ -80,6 +80,11 @@ char *duration_text(char buffer[TEXT_BYTES], double ns)
     return buffer;
 }
 
+char *latency_text(char buffer[TEXT_BYTES], double ns)
+{
+    return ns > 0 ? duration_text(buffer, ns) : strcpy(buffer, "-");
+}
+
 char *number_text(char buffer[TEXT_BYTES], double number)
 {
     static const char *const units[] = { "", " k", " M", " G" };

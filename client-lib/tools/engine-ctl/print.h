@@ -39,6 +39,7 @@ void table_print(struct table *table, FILE *out, bool colours);
 #define TEXT_BYTES 32
 char *bytes_text(char buffer[TEXT_BYTES], double bytes);   /* 12.3 MiB */
 char *duration_text(char buffer[TEXT_BYTES], double ns);   /* 12.3 us, 2 h 5 min */
+char *latency_text(char buffer[TEXT_BYTES], double ns);    /* 12.3 us; - when none was measured */
 char *number_text(char buffer[TEXT_BYTES], double number); /* 12.3 k */
 
 /* A text with control characters replaced, in place. */

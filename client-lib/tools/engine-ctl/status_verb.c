@@ -4,6 +4,7 @@
  * that had, and what stood above stays. Without a terminal each interval is one line. */
 #include "engine-ctl/breaker_level.h"
 #include "engine-ctl/json_read.h"
+#include "engine-ctl/memory_tag.h"
 #include "engine-ctl/print.h"
 #include "engine-ctl/verb.h"
 
@@ -239,8 +240,8 @@ static void print_events(FILE *out, const struct ctl *ctl, const cJSON *events)
         table_cell(&table, "%s/s", number_text(text, json_number(type, "rate_hz")));
         table_cell(&table, "%s", number_text(text, json_number(type, "published")));
         table_cell(&table, "%s", number_text(text, json_number(type, "lost")));
-        table_cell(&table, "%s", duration_text(text, json_number(latency, "p50")));
-        table_cell(&table, "%s", duration_text(text, json_number(latency, "p99")));
+        table_cell(&table, "%s", latency_text(text, json_number(latency, "p50")));
+        table_cell(&table, "%s", latency_text(text, json_number(latency, "p99")));
     }
     if (table.cell_count == 0)
         return;
@@ -284,6 +285,8 @@ static size_t sum_tags(const cJSON *memory, struct tag_sum sums[TAGS_SHOWN])
         {
             size_t i = 0;
 
+            if (!memory_tag_is_used(tag))
+                continue;
             while (i < count && strcmp(sums[i].name, json_text(tag, "tag")) != 0)
                 i++;
             if (i == TAGS_SHOWN)
@@ -347,7 +350,7 @@ static void print_line(FILE *out, const struct json_answer answers[PARTS])
         }
     }
     fprintf(out, " | events %.0f/s lost %.0f latency %s p99 %s", rate_hz, lost,
-            duration_text(p50, latency_p50), duration_text(p99, latency_p99));
+            latency_text(p50, latency_p50), latency_text(p99, latency_p99));
 
     fprintf(out, " | memory");
     for (size_t i = 0; i < tag_count; i++) {
