@@ -234,7 +234,8 @@ static void advance(struct output *output, size_t bytes)
         output->sent = stop;
     }
     output->mark_count -= gone;
-    memmove(output->marks, output->marks + gone, output->mark_count * sizeof *output->marks);
+    if (gone > 0)
+        memmove(output->marks, output->marks + gone, output->mark_count * sizeof *output->marks);
     if (output_unsent(output) > 0)
         return;
     output->head = output->tail = 0;
