@@ -1,0 +1,905 @@
+/* The event bus between real processes: what is published arrives whole, once and in order, whoever
+ * is killed, stopped or hostile meanwhile. */
+#include <engine-core/publisher.h>
+#include <engine-core/subscriber.h>
+
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "support/daemon.h"
+
+#define WAIT_NS 20000000000ll /* how long anything may take before the test has failed */
+
+struct shot {
+    uint64_t number;
+    uint64_t check; /* ~number */
+    float x, y;
+    char who[8];
+};
+
+static const struct ec_event_field shot_fields[] = {
+    EC_EVENT_FIELD(struct shot, number, EC_FIELD_U64),
+    EC_EVENT_FIELD(struct shot, check, EC_FIELD_U64),
+    EC_EVENT_FIELD(struct shot, x, EC_FIELD_F32),
+    EC_EVENT_FIELD(struct shot, y, EC_FIELD_F32),
+    EC_EVENT_FIELD(struct shot, who, EC_FIELD_CHAR),
+};
+
+static const struct ec_event_type_desc shot_desc = {
+    .name = "game.shot", .fields = shot_fields, .field_count = 5, .bytes = sizeof(struct shot)
+};
+
+static struct daemon_process engine;
+static struct line_client operator;
+
+static void set_up(void)
+{
+    ck_assert_msg(daemon_start(&engine, NULL), "%s", engine.why);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    ck_assert_ptr_nonnull(line_client_hello(&operator, "operator"));
+}
+
+static void tear_down(void)
+{
+    line_client_close(&operator);
+    ck_assert_int_eq(daemon_stop(&engine), 0);
+}
+
+/* ---- games in processes of their own --------------------------------------------------------- */
+
+struct game {
+    pid_t pid;
+    int from; /* what it says, one byte at a time */
+    int to;   /* what it is told */
+};
+
+/* A game ends with the line of what went wrong. */
+#define GAME_CHECK(condition)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
+            _exit(100);                                                                            \
+        }                                                                                          \
+    } while (0)
+
+typedef int game_fn(int say, int hear);
+
+static struct game game_start(game_fn *fn)
+{
+    int from[2], to[2];
+    struct game game;
+
+    ck_assert_int_eq(pipe(from), 0);
+    ck_assert_int_eq(pipe(to), 0);
+    game.pid = fork();
+    ck_assert_int_ge(game.pid, 0);
+    if (game.pid == 0) {
+        close(from[0]);
+        close(to[1]);
+        _exit(fn(from[1], to[0]));
+    }
+    close(from[1]);
+    close(to[0]);
+    game.from = from[0];
+    game.to = to[1];
+    return game;
+}
+
+static void say(int fd)
+{
+    GAME_CHECK(write(fd, "!", 1) == 1);
+}
+
+static void hear(int fd)
+{
+    char byte;
+
+    GAME_CHECK(read(fd, &byte, 1) == 1);
+}
+
+static void wait_for(const struct game *game)
+{
+    char byte;
+
+    ck_assert_int_eq(read(game->from, &byte, 1), 1);
+}
+
+static void tell(const struct game *game)
+{
+    ck_assert_int_eq(write(game->to, "!", 1), 1);
+}
+
+/* Returns the exit code, or -signal. */
+static int game_end(struct game *game)
+{
+    int status;
+
+    ck_assert_int_eq(waitpid(game->pid, &status, 0), game->pid);
+    close(game->from);
+    close(game->to);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static int game_kill(struct game *game)
+{
+    ck_assert_int_eq(kill(game->pid, SIGKILL), 0);
+    return game_end(game);
+}
+
+static struct ec_client *join(const char *name)
+{
+    struct ec_client_desc desc = { .name = name, .socket_path = engine.socket_path };
+    struct ec_error why = { 0 };
+    struct ec_client *client;
+    int rc = ec_client_create(&desc, &client, &why);
+
+    if (rc < 0)
+        fprintf(stderr, "%s\n", why.text);
+    GAME_CHECK(rc == EC_OK);
+    return client;
+}
+
+static uint64_t know_shot(struct ec_client *client)
+{
+    struct ec_error why = { 0 };
+    uint64_t type;
+    int rc = ec_event_type_register(client, &shot_desc, &type, &why);
+
+    if (rc < 0)
+        fprintf(stderr, "%s\n", why.text);
+    GAME_CHECK(rc == EC_OK && type == ec_event_type("game.shot"));
+    return type;
+}
+
+static struct ec_publisher *publisher_of(struct ec_client *client)
+{
+    struct ec_publisher *publisher;
+
+    GAME_CHECK(ec_publisher_create(client, &(struct ec_publisher_desc) { .ring_bytes = 65536 },
+                                   &publisher, NULL) == EC_OK);
+    return publisher;
+}
+
+static struct ec_subscriber *subscriber_of(struct ec_client *client, enum ec_event_policy policy)
+{
+    struct ec_subscriber_desc desc = { .types = (const char *[]) { "game.shot" },
+                                       .type_count = 1,
+                                       .policy = policy };
+    struct ec_subscriber *subscriber;
+    struct ec_error why = { 0 };
+    int rc = ec_subscriber_create(client, &desc, &subscriber, &why);
+
+    if (rc < 0)
+        fprintf(stderr, "%s\n", why.text);
+    GAME_CHECK(rc == EC_OK);
+    return subscriber;
+}
+
+static void publish_shot(struct ec_publisher *publisher, uint64_t number)
+{
+    struct shot *shot;
+
+    GAME_CHECK(ec_publisher_claim_wait(publisher, ec_event_type("game.shot"), sizeof *shot, WAIT_NS,
+                                       (void **)&shot) == EC_OK);
+    *shot = (struct shot) { .number = number, .check = ~number, .x = 1.5f, .who = "me" };
+    GAME_CHECK(ec_publisher_commit(publisher) == EC_OK);
+}
+
+/* What a reader checks of each event. */
+struct seen {
+    uint64_t next;
+    uint64_t count;
+    bool gaps; /* allowed */
+};
+
+static void on_shot(void *context, const struct ec_event *event)
+{
+    const struct shot *shot = event->payload;
+    struct seen *seen = context;
+
+    GAME_CHECK(event->type == ec_event_type("game.shot") && event->bytes == sizeof *shot);
+    GAME_CHECK(shot->check == ~shot->number);
+    GAME_CHECK(seen->gaps ? shot->number >= seen->next : shot->number == seen->next);
+    seen->next = shot->number + 1;
+    seen->count++;
+}
+
+/* ---- from process to process ----------------------------------------------------------------- */
+
+#define MANY 200000u
+
+static int publish_many(int talk, int listen)
+{
+    struct ec_client *client = join("publisher");
+    struct ec_publisher *publisher;
+    struct ec_publisher_stats stats;
+
+    know_shot(client);
+    publisher = publisher_of(client);
+    say(talk);
+    hear(listen);
+    for (uint64_t n = 0; n < MANY; n++) {
+        if (n % 1000 == 0)
+            ec_publisher_batch_begin(publisher);
+        publish_shot(publisher, n);
+        if (n % 1000 == 500)
+            ec_publisher_batch_end(publisher);
+    }
+    ec_publisher_batch_end(publisher);
+    ec_publisher_stats(publisher, &stats);
+    GAME_CHECK(stats.published == MANY && stats.refused == 0);
+    hear(listen); /* until the readers have read it */
+    ec_publisher_destroy(publisher);
+    ec_client_destroy(client);
+    return 0;
+}
+
+static int read_many(int talk, int listen)
+{
+    struct ec_client *client = join("reader");
+    struct ec_subscriber *subscriber;
+    struct ec_subscriber_stats stats;
+    struct seen seen = { 0 };
+
+    (void)listen;
+    know_shot(client);
+    subscriber = subscriber_of(client, EC_EVENT_RELIABLE);
+    say(talk);
+    while (seen.count < MANY) {
+        GAME_CHECK(ec_subscriber_wait(subscriber, WAIT_NS) == EC_OK);
+        ec_subscriber_poll(subscriber, on_shot, &seen, 1000);
+    }
+    ec_subscriber_stats(subscriber, &stats);
+    GAME_CHECK(stats.delivered == MANY && stats.lost_events == 0 && stats.broken_ports == 0);
+    ec_subscriber_destroy(subscriber);
+    ec_client_destroy(client);
+    return 0;
+}
+
+START_TEST(every_event_reaches_every_reliable_reader_once_and_in_order)
+{
+    struct game publisher = game_start(publish_many), readers[2];
+
+    wait_for(&publisher);
+    for (int i = 0; i < 2; i++) {
+        readers[i] = game_start(read_many);
+        wait_for(&readers[i]);
+    }
+    tell(&publisher);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(game_end(&readers[i]), 0);
+    tell(&publisher);
+    ck_assert_int_eq(game_end(&publisher), 0);
+}
+END_TEST
+
+START_TEST(a_reader_that_was_there_first_gets_a_later_port_from_its_beginning)
+{
+    struct game reader = game_start(read_many), publisher;
+
+    wait_for(&reader);
+    publisher = game_start(publish_many);
+    wait_for(&publisher);
+    tell(&publisher);
+    ck_assert_int_eq(game_end(&reader), 0);
+    tell(&publisher);
+    ck_assert_int_eq(game_end(&publisher), 0);
+}
+END_TEST
+
+/* ---- types ----------------------------------------------------------------------------------- */
+
+struct other_shot {
+    uint64_t number;
+    uint32_t check;
+    float x;
+};
+
+static int register_another_shot(int talk, int listen)
+{
+    static const struct ec_event_field fields[] = {
+        EC_EVENT_FIELD(struct other_shot, number, EC_FIELD_U64),
+        EC_EVENT_FIELD(struct other_shot, check, EC_FIELD_U32),
+        EC_EVENT_FIELD(struct other_shot, x, EC_FIELD_F32),
+    };
+    struct ec_event_type_desc desc = {
+        .name = "game.shot", .fields = fields, .field_count = 3, .bytes = sizeof(struct other_shot)
+    };
+    struct ec_client *client = join("new build");
+    struct ec_error why = { 0 };
+
+    (void)talk;
+    (void)listen;
+    GAME_CHECK(ec_event_type_register(client, &desc, NULL, &why) == EC_ERR_TYPE_CONFLICT);
+    GAME_CHECK(strstr(why.text, "old build") != NULL && strstr(why.text, "new build") != NULL);
+    GAME_CHECK(strstr(why.text, "check u64[1]") != NULL &&
+               strstr(why.text, "check u32[1]") != NULL);
+    ec_client_destroy(client);
+    return 0;
+}
+
+static int register_shot(int talk, int listen)
+{
+    struct ec_client *client = join("old build");
+
+    know_shot(client);
+    know_shot(client); /* the same again is no conflict */
+    say(talk);
+    hear(listen);
+    ec_client_destroy(client);
+    return 0;
+}
+
+START_TEST(another_layout_under_the_same_name_is_refused_with_both_names)
+{
+    struct game first = game_start(register_shot), second;
+
+    wait_for(&first);
+    second = game_start(register_another_shot);
+    ck_assert_int_eq(game_end(&second), 0);
+    tell(&first);
+    ck_assert_int_eq(game_end(&first), 0);
+}
+END_TEST
+
+static int publish_what_is_refused(int talk, int listen)
+{
+    struct ec_client *client = join("publisher");
+    struct ec_publisher *publisher;
+    struct ec_publisher_stats stats;
+    struct shot shot = { 0 };
+
+    know_shot(client);
+    publisher = publisher_of(client);
+    GAME_CHECK(ec_publisher_publish(publisher, ec_event_type("game.nothing"), &shot, 8) ==
+               EC_ERR_TYPE);
+    GAME_CHECK(ec_publisher_publish(publisher, ec_event_type("game.shot"), &shot, 8) ==
+               EC_ERR_SIZE);
+    GAME_CHECK(ec_publisher_publish(publisher, ec_event_type("game.shot"), &shot, 1 << 20) ==
+               EC_ERR_SIZE);
+    GAME_CHECK(ec_publisher_commit(publisher) == EC_ERR_STATE);
+    ec_publisher_stats(publisher, &stats);
+    GAME_CHECK(stats.published == 0 && stats.refused == 3);
+    say(talk);
+    hear(listen);
+    ec_publisher_destroy(publisher);
+    ec_client_destroy(client);
+    return 0;
+}
+
+START_TEST(an_unknown_type_or_a_wrong_size_is_refused_and_counted)
+{
+    struct game game = game_start(publish_what_is_refused);
+
+    wait_for(&game);
+    ck_assert(line_has(line_client_call(&operator, "event.stats", "{\"type\":\"game.shot\"}"),
+                       "refused", "2"));
+    tell(&game);
+    ck_assert_int_eq(game_end(&game), 0);
+}
+END_TEST
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+#define SHOT_JSON                                                                                  \
+    "{\"name\":\"game.shot\",\"fields\":[{\"name\":\"number\",\"type\":\"u64\"},"                  \
+    "{\"name\":\"check\",\"type\":\"u64\"},{\"name\":\"x\",\"type\":\"f32\"},"                     \
+    "{\"name\":\"y\",\"type\":\"f32\"},{\"name\":\"who\",\"type\":\"char\",\"count\":8}]}"
+
+static int publish_one(int talk, int listen)
+{
+    struct ec_client *client = join("publisher");
+    struct ec_publisher *publisher;
+
+    know_shot(client);
+    publisher = publisher_of(client);
+    say(talk);
+    hear(listen);
+    publish_shot(publisher, UINT64_MAX);
+    hear(listen);
+    ec_publisher_destroy(publisher);
+    ec_client_destroy(client);
+    return 0;
+}
+
+START_TEST(a_json_subscriber_gets_what_a_game_publishes_decoded_to_the_bit)
+{
+    struct game game;
+    const char *line;
+
+    ck_assert(
+        line_has(line_client_call(&operator, "event.register", SHOT_JSON), "created", "true"));
+    game = game_start(publish_one);
+    wait_for(&game);
+    ck_assert(
+        line_has(line_client_call(&operator, "event.subscribe", "{\"types\":[\"game.shot\"]}"),
+                 "subscription_id", "1"));
+    tell(&game);
+    line = line_client_receive(&operator);
+    ck_assert(line_has(line, "method", "\"event\""));
+    ck_assert(line_has(line, "number", "18446744073709551615"));
+    ck_assert(line_has(line, "check", "0"));
+    ck_assert(line_has(line, "x", "1.5"));
+    ck_assert(line_has(line, "who", "\"me\""));
+    ck_assert(line_has(line, "sequence", "0"));
+    ck_assert(line_has(line_client_call(&operator, "event.unsubscribe", "{\"subscription_id\":1}"),
+                       "subscription_id", "1"));
+    ck_assert(line_has(line_client_call(&operator, "event.unsubscribe", "{\"subscription_id\":1}"),
+                       "code", "-32005"));
+    tell(&game);
+    ck_assert_int_eq(game_end(&game), 0);
+}
+END_TEST
+
+static int read_one(int talk, int listen)
+{
+    struct ec_client *client = join("reader");
+    struct ec_subscriber *subscriber;
+    struct seen seen = { .gaps = true };
+
+    (void)listen;
+    know_shot(client);
+    subscriber = subscriber_of(client, EC_EVENT_RELIABLE);
+    say(talk);
+    GAME_CHECK(ec_subscriber_wait(subscriber, WAIT_NS) == EC_OK);
+    GAME_CHECK(ec_subscriber_poll(subscriber, on_shot, &seen, 10) == 1);
+    GAME_CHECK(seen.next == 18446744073709551000u + 1);
+    GAME_CHECK(ec_subscriber_wait(subscriber, 0) == EC_ERR_TIMEOUT);
+    ec_subscriber_destroy(subscriber);
+    ec_client_destroy(client);
+    return 0;
+}
+
+START_TEST(a_sleeping_game_wakes_for_what_a_tool_publishes)
+{
+    struct game game = game_start(read_one);
+
+    wait_for(&game);
+    ck_assert(line_has(line_client_call(&operator, "event.publish",
+                                        "{\"type\":\"game.shot\",\"payload\":{\"number\":"
+                                        "18446744073709551000,\"check\":615,\"who\":\"tool\"}}"),
+                       "sequence", "1")); /* client.joined was 0 */
+    ck_assert_int_eq(game_end(&game), 0);
+}
+END_TEST
+
+static const struct {
+    const char *params;
+    const char *code;
+    const char *names;
+} bad_publishes[] = {
+    { "{\"type\":\"game.none\"}", "-32011", "game.none" },
+    { "{\"type\":\"game.shot\",\"payload\":{\"nunber\":1}}", "-32602", "nunber" },
+    { "{\"type\":\"game.shot\",\"payload\":{\"number\":-1}}", "-32602", "18446744073709551615" },
+    { "{\"type\":\"game.shot\",\"payload\":{\"number\":1.5}}", "-32602", "number" },
+    { "{\"type\":\"game.shot\",\"payload\":{\"x\":1e300}}", "-32602", "f32" },
+    { "{\"type\":\"game.shot\",\"payload\":{\"who\":\"longer than 8\"}}", "-32602", "8 bytes" },
+    { "{\"type\":\"game.shot\",\"payload\":{\"who\":7}}", "-32602", "who" },
+};
+
+START_TEST(what_does_not_fit_the_layout_is_refused_and_named)
+{
+    const char *reply;
+
+    ck_assert(
+        line_has(line_client_call(&operator, "event.register", SHOT_JSON), "created", "true"));
+    reply = line_client_call(&operator, "event.publish", bad_publishes[_i].params);
+    ck_assert_msg(line_has(reply, "code", bad_publishes[_i].code), "%s", reply);
+    ck_assert_msg(strstr(reply, bad_publishes[_i].names) != NULL, "%s", reply);
+    ck_assert(line_has(line_client_call(&operator, "event.stats", "{\"type\":\"game.shot\"}"),
+                       "published", "0"));
+}
+END_TEST
+
+static const struct {
+    const char *params;
+    const char *code;
+    const char *names;
+} bad_types[] = {
+    { "{\"name\":\"a b\",\"max_size\":8}", "-32602", "byte 1" },
+    { "{\"name\":\"x\"}", "-32602", "max_size" },
+    { "{\"name\":\"x\",\"max_size\":8,\"fields\":[]}", "-32602", "either" },
+    { "{\"name\":\"x\",\"fields\":[]}", "-32602", "empty" },
+    { "{\"name\":\"x\",\"fields\":[{\"name\":\"a\",\"type\":\"u128\"}]}", "-32602", "u64" },
+    { "{\"name\":\"x\",\"fields\":[{\"name\":\"a\",\"type\":\"u8\",\"count\":0}]}", "-32602",
+      "count" },
+    { "{\"name\":\"x\",\"fields\":[{\"name\":\"a\",\"type\":\"u8\"},{\"name\":\"a\",\"type\":\"u8\"}]}",
+      "-32602", "twice" },
+    { "{\"name\":\"x\",\"fields\":[{\"name\":\"a\",\"type\":\"u64\",\"count\":268435000}]}",
+      "-32001", "a ends" },
+    { "{\"name\":\"x\",\"max_size\":8,\"policy\":\"often\"}", "-32602", "often" },
+};
+
+START_TEST(a_type_that_makes_no_sense_is_not_registered)
+{
+    const char *reply = line_client_call(&operator, "event.register", bad_types[_i].params);
+
+    ck_assert_msg(line_has(reply, "code", bad_types[_i].code), "%s", reply);
+    ck_assert_msg(strstr(reply, bad_types[_i].names) != NULL, "%s", reply);
+    ck_assert_ptr_null(strstr(line_client_call(&operator, "event.list", NULL), "\"x\""));
+}
+END_TEST
+
+#define UNREAD 20000
+
+static int publish_into_a_full_queue(int talk, int listen)
+{
+    struct ec_client *client = join("publisher");
+    struct ec_publisher *publisher;
+
+    know_shot(client);
+    publisher = publisher_of(client);
+    say(talk);
+    hear(listen);
+    for (uint64_t n = 0; n < UNREAD; n++)
+        publish_shot(publisher, n);
+    say(talk);
+    hear(listen);
+    ec_publisher_destroy(publisher);
+    ec_client_destroy(client);
+    return 0;
+}
+
+/* Every event is either received or counted in a notification's "lost". */
+START_TEST(a_json_subscriber_that_does_not_read_loses_the_oldest_and_is_told_how_many)
+{
+    struct game game = game_start(publish_into_a_full_queue);
+    struct line_client reader;
+    uint64_t received = 0, lost = 0;
+
+    wait_for(&game);
+    ck_assert(line_client_connect(&reader, engine.socket_path));
+    ck_assert(line_has(line_client_call(&reader, "event.subscribe", "{\"types\":[\"game.shot\"]}"),
+                       "subscription_id", "1"));
+    tell(&game);
+    wait_for(&game); /* all is published, nothing was read */
+    while (received + lost < UNREAD) {
+        const char *line = line_client_receive(&reader), *at = strstr(line, "\"lost\":");
+
+        ck_assert(line_has(line, "method", "\"event\""));
+        received++;
+        if (at != NULL)
+            lost += strtoull(at + 7, NULL, 10);
+    }
+    ck_assert_uint_eq(received + lost, UNREAD);
+    ck_assert_uint_gt(lost, 0);
+    line_client_close(&reader);
+    tell(&game);
+    ck_assert_int_eq(game_end(&game), 0);
+}
+END_TEST
+
+/* ---- who is killed, stopped or hostile ------------------------------------------------------- */
+
+static int claim_and_hang(int talk, int listen)
+{
+    struct ec_client *client = join("publisher");
+    struct ec_publisher *publisher;
+    void *payload;
+
+    know_shot(client);
+    publisher = publisher_of(client);
+    say(talk);
+    hear(listen);
+    publish_shot(publisher, 0);
+    GAME_CHECK(ec_publisher_claim(publisher, ec_event_type("game.shot"), sizeof(struct shot),
+                                  &payload) == EC_OK);
+    memset(payload, 0xff, sizeof(struct shot)); /* written, not committed */
+    say(talk);
+    hear(listen); /* until it is killed */
+    return 1;
+}
+
+static int read_until_client_left(int talk, int listen)
+{
+    struct ec_client *client = join("reader");
+    struct ec_subscriber *shots, *system;
+    struct ec_subscriber_desc left = { .types = (const char *[]) { "client.left" },
+                                       .type_count = 1 };
+    struct seen seen = { 0 };
+
+    know_shot(client);
+    shots = subscriber_of(client, EC_EVENT_RELIABLE);
+    GAME_CHECK(ec_subscriber_create(client, &left, &system, NULL) == EC_OK);
+    say(talk);
+    hear(listen); /* the other one was killed */
+    GAME_CHECK(ec_subscriber_wait(system, WAIT_NS) == EC_OK);
+    while (ec_subscriber_poll(shots, on_shot, &seen, 100) > 0)
+        continue;
+    GAME_CHECK(seen.count == 1); /* only what was committed */
+    ec_subscriber_destroy(shots);
+    ec_subscriber_destroy(system);
+    ec_client_destroy(client);
+    return 0;
+}
+
+START_TEST(what_a_killed_publisher_had_claimed_is_never_seen)
+{
+    struct game publisher = game_start(claim_and_hang), reader;
+
+    wait_for(&publisher);
+    reader = game_start(read_until_client_left);
+    wait_for(&reader);
+    tell(&publisher);
+    wait_for(&publisher);
+    ck_assert_int_eq(game_kill(&publisher), -SIGKILL);
+    tell(&reader);
+    ck_assert_int_eq(game_end(&reader), 0);
+}
+END_TEST
+
+static int publish_for_ever(int talk, int listen)
+{
+    struct ec_client *client = join("publisher");
+    struct ec_publisher *publisher;
+
+    (void)listen;
+    know_shot(client);
+    publisher = publisher_of(client);
+    say(talk);
+    for (uint64_t n = 0; n < UINT64_MAX; n++) /* until it is killed */
+        publish_shot(publisher, n);
+    return 1;
+}
+
+static int read_for_ever(int talk, int listen)
+{
+    struct ec_client *client = join("reader");
+    struct ec_subscriber *subscriber;
+    struct seen seen = { .gaps = true };
+
+    (void)listen;
+    know_shot(client);
+    subscriber = subscriber_of(client, EC_EVENT_RELIABLE);
+    say(talk);
+    while (seen.next < UINT64_MAX) { /* until it is killed */
+        GAME_CHECK(ec_subscriber_wait(subscriber, WAIT_NS) == EC_OK);
+        ec_subscriber_poll(subscriber, on_shot, &seen, 100);
+    }
+    return 1;
+}
+
+static int count_descriptors(pid_t pid)
+{
+    char path[64];
+    int count = 0;
+    DIR *directory;
+
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    directory = opendir(path);
+    ck_assert_ptr_nonnull(directory);
+    while (readdir(directory) != NULL)
+        count++;
+    closedir(directory);
+    return count;
+}
+
+/* Wait until the daemon has no client left but the operator. */
+static void wait_until_alone(void)
+{
+    do
+        ck_assert_int_eq(line_has(line_client_call(&operator, "core.ping", NULL), "pong", "true"),
+                         1);
+    while (!line_has(line_client_call(&operator, "core.info", NULL), "clients", "1"));
+}
+
+/* Publishers and readers are killed at random moments; a survivor of each kind goes on. */
+START_TEST(random_kills_leave_no_stuck_publisher_and_no_descriptor)
+{
+    int before = 0;
+
+    for (int round = 0; round < 20; round++) {
+        struct game publisher = game_start(publish_for_ever), victim = game_start(read_for_ever);
+        struct game reader = game_start(read_for_ever);
+
+        wait_for(&publisher);
+        wait_for(&victim);
+        wait_for(&reader);
+        for (int i = 0; i < round * 10; i++) /* a moment that differs from round to round */
+            line_client_call(&operator, "core.ping", NULL);
+        if (round % 2 == 0) {
+            ck_assert_int_eq(game_kill(&victim), -SIGKILL);
+            ck_assert_int_eq(game_kill(&reader), -SIGKILL);
+            ck_assert_int_eq(game_kill(&publisher), -SIGKILL);
+        } else {
+            ck_assert_int_eq(game_kill(&publisher), -SIGKILL);
+            ck_assert_int_eq(game_kill(&victim), -SIGKILL);
+            ck_assert_int_eq(game_kill(&reader), -SIGKILL);
+        }
+        wait_until_alone();
+        if (round == 1)
+            before = count_descriptors(engine.pid);
+    }
+    ck_assert_int_eq(count_descriptors(engine.pid), before);
+}
+END_TEST
+
+static int publish_past_a_stopped_reader(int talk, int listen)
+{
+    struct ec_client *client = join("publisher");
+    struct ec_publisher *publisher;
+    struct ec_publisher_stats stats;
+
+    know_shot(client);
+    publisher = publisher_of(client);
+    say(talk);
+    hear(listen);                       /* the reader is stopped */
+    for (uint64_t n = 0; n < 5000; n++) /* several times the ring */
+        publish_shot(publisher, n);
+    ec_publisher_stats(publisher, &stats);
+    GAME_CHECK(stats.published == 5000 && stats.demoted == 1);
+    say(talk);
+    hear(listen);
+    ec_publisher_destroy(publisher);
+    ec_client_destroy(client);
+    return 0;
+}
+
+static void on_lost(void *context, const struct ec_loss *loss)
+{
+    *(uint64_t *)context += loss->events;
+}
+
+static int read_after_a_stop(int talk, int listen)
+{
+    struct ec_client *client = join("reader");
+    struct ec_subscriber *subscriber;
+    uint64_t lost = 0;
+    struct ec_subscriber_desc desc = { .types = (const char *[]) { "game.shot" },
+                                       .type_count = 1,
+                                       .on_lost = on_lost,
+                                       .context = &lost };
+    struct seen seen = { .gaps = true };
+
+    know_shot(client);
+    GAME_CHECK(ec_subscriber_create(client, &desc, &subscriber, NULL) == EC_OK);
+    say(talk);
+    hear(listen);
+    while (ec_subscriber_poll(subscriber, on_shot, &seen, 1000) > 0)
+        continue;
+    GAME_CHECK(lost > 0 && seen.count + lost == 5000 && seen.next == 5000);
+    ec_subscriber_destroy(subscriber);
+    ec_client_destroy(client);
+    return 0;
+}
+
+START_TEST(a_stopped_reader_is_demoted_and_later_told_exactly_what_it_lost)
+{
+    struct game publisher = game_start(publish_past_a_stopped_reader), reader;
+    int status;
+
+    wait_for(&publisher);
+    reader = game_start(read_after_a_stop);
+    wait_for(&reader);
+    ck_assert_int_eq(kill(reader.pid, SIGSTOP), 0);
+    ck_assert_int_eq(waitpid(reader.pid, &status, WUNTRACED), reader.pid);
+    tell(&publisher);
+    wait_for(&publisher);
+    ck_assert_int_eq(kill(reader.pid, SIGCONT), 0);
+    tell(&reader);
+    ck_assert_int_eq(game_end(&reader), 0);
+    tell(&publisher);
+    ck_assert_int_eq(game_end(&publisher), 0);
+}
+END_TEST
+
+static int scribble_over_own_cursors(int talk, int listen)
+{
+    struct ec_client *client = join("hostile");
+    struct ec_subscriber *subscriber;
+    unsigned char *cursors = client->cursors.base;
+    uint32_t random = 12345;
+
+    know_shot(client);
+    subscriber = subscriber_of(client, EC_EVENT_RELIABLE);
+    (void)subscriber;
+    say(talk);
+    (void)listen;
+    for (uint32_t i = 0; getppid() != 1; i++) { /* until it is killed */
+        random = random * 1664525u + 1013904223u;
+        cursors[random % sizeof(struct ec_cursor_segment)] = (unsigned char)(random >> 24);
+        if (i == 2000000)
+            say(talk);
+    }
+    return 1;
+}
+
+START_TEST(a_client_that_scribbles_over_its_cursors_harms_nobody_else)
+{
+    struct game publisher = game_start(publish_many), hostile, reader;
+
+    wait_for(&publisher);
+    hostile = game_start(scribble_over_own_cursors);
+    wait_for(&hostile);
+    reader = game_start(read_many);
+    wait_for(&reader);
+    tell(&publisher);
+    ck_assert_int_eq(game_end(&reader), 0); /* all events, in order */
+    wait_for(&hostile);
+    ck_assert(line_has(line_client_call(&operator, "core.ping", NULL), "pong", "true"));
+    ck_assert_ptr_nonnull(strstr(line_client_call(&operator, "event.stats", NULL), "game.shot"));
+    ck_assert_ptr_nonnull(strstr(line_client_call(&operator, "client.list", NULL), "hostile"));
+    ck_assert_int_eq(game_kill(&hostile), -SIGKILL);
+    tell(&publisher);
+    ck_assert_int_eq(game_end(&publisher), 0);
+}
+END_TEST
+
+static int publish_without_a_daemon(int talk, int listen)
+{
+    struct ec_client *client = join("publisher");
+    struct ec_publisher *publisher;
+
+    know_shot(client);
+    publisher = publisher_of(client);
+    say(talk);
+    hear(listen); /* the daemon is dead */
+    for (uint64_t n = 0; n < MANY; n++)
+        publish_shot(publisher, n);
+    hear(listen);
+    ec_publisher_destroy(publisher);
+    ec_client_destroy(client);
+    return 0;
+}
+
+START_TEST(events_between_games_go_on_when_the_daemon_is_killed)
+{
+    struct game publisher = game_start(publish_without_a_daemon), reader;
+    struct daemon_process next = { 0 };
+
+    wait_for(&publisher);
+    reader = game_start(read_many);
+    wait_for(&reader);
+    ck_assert_int_eq(daemon_kill(&engine), -SIGKILL);
+    tell(&publisher);
+    ck_assert_int_eq(game_end(&reader), 0);
+    tell(&publisher);
+    ck_assert_int_eq(game_end(&publisher), 0);
+    engine = next; /* for tear_down */
+    ck_assert_msg(daemon_start(&engine, NULL), "%s", engine.why);
+}
+END_TEST
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+int main(void)
+{
+    Suite *suite = suite_create("events");
+    TCase *tcase = tcase_create("events");
+    SRunner *runner;
+    int failed;
+
+    signal(SIGPIPE, SIG_IGN);
+    tcase_set_timeout(tcase, 110);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, every_event_reaches_every_reliable_reader_once_and_in_order);
+    tcase_add_test(tcase, a_reader_that_was_there_first_gets_a_later_port_from_its_beginning);
+    tcase_add_test(tcase, another_layout_under_the_same_name_is_refused_with_both_names);
+    tcase_add_test(tcase, an_unknown_type_or_a_wrong_size_is_refused_and_counted);
+    tcase_add_test(tcase, a_json_subscriber_gets_what_a_game_publishes_decoded_to_the_bit);
+    tcase_add_test(tcase, a_sleeping_game_wakes_for_what_a_tool_publishes);
+    tcase_add_loop_test(tcase, what_does_not_fit_the_layout_is_refused_and_named, 0,
+                        COUNT(bad_publishes));
+    tcase_add_loop_test(tcase, a_type_that_makes_no_sense_is_not_registered, 0, COUNT(bad_types));
+    tcase_add_test(tcase,
+                   a_json_subscriber_that_does_not_read_loses_the_oldest_and_is_told_how_many);
+    tcase_add_test(tcase, what_a_killed_publisher_had_claimed_is_never_seen);
+    tcase_add_test(tcase, random_kills_leave_no_stuck_publisher_and_no_descriptor);
+    tcase_add_test(tcase, a_stopped_reader_is_demoted_and_later_told_exactly_what_it_lost);
+    tcase_add_test(tcase, a_client_that_scribbles_over_its_cursors_harms_nobody_else);
+    tcase_add_test(tcase, events_between_games_go_on_when_the_daemon_is_killed);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
