@@ -22,6 +22,7 @@
 
 static bool open_notify_socket(struct daemon_process *daemon);
 static void exec_daemon(const struct daemon_process *daemon, const char *const *arguments);
+static bool pass_listen_fd(int fd);
 static bool wait_ready(struct daemon_process *daemon);
 static int end(struct daemon_process *daemon, int wait_ms);
 static int exit_status(pid_t pid);
@@ -175,7 +176,23 @@ static void exec_daemon(const struct daemon_process *daemon, const char *const *
     if (fd < 0 || dup2(fd, STDERR_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
         return;
     setenv("NOTIFY_SOCKET", daemon->notify_path, 1);
+    if (daemon->listen_fd > 0 && !pass_listen_fd(daemon->listen_fd))
+        return;
     execv(path, (char *const *)(void *)argv);
+}
+
+/* As systemd passes a socket: descriptor 3, and who it is for. */
+static bool pass_listen_fd(int fd)
+{
+    char pid[16];
+
+    snprintf(pid, sizeof pid, "%d", (int)getpid());
+    setenv("LISTEN_PID", pid, 1);
+    setenv("LISTEN_FDS", "1", 1);
+    setenv("LISTEN_FDNAMES", "control", 1);
+    if (fd == 3)
+        return fcntl(fd, F_SETFD, 0) == 0;
+    return dup2(fd, 3) == 3;
 }
 
 static bool wait_ready(struct daemon_process *daemon)

@@ -32,6 +32,7 @@ struct daemon_process {
     char stderr_path[96]; /* what the daemon said */
     char notify_path[96]; /* the socket that it reports to */
     int notify_fd;
+    int listen_fd; /* of the test: passed by socket activation when it is not 0 */
     char why[256]; /* the reason of a failed start */
 };
 

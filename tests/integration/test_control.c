@@ -1,0 +1,860 @@
+/* The control socket of a real daemon: who gets it, what it answers, and what it survives. */
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "proto/line.h"
+#include "support/daemon.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED 1 /* freed memory is kept for a while, so resident memory says nothing */
+#else
+#define IS_SANITIZED 0
+#endif
+
+#define CONNECTS 10000
+#define CONNECTS_FIRST 100
+
+static struct daemon_process daemon_process;
+static struct line_client client;
+
+static void start(void)
+{
+    daemon_process = (struct daemon_process) { 0 };
+    ck_assert_msg(daemon_start(&daemon_process, NULL), "%s", daemon_process.why);
+    ck_assert(line_client_connect(&client, daemon_process.socket_path));
+}
+
+static void stop(void)
+{
+    line_client_close(&client);
+    ck_assert_int_eq(daemon_stop(&daemon_process), 0);
+}
+
+static long resident_kib(pid_t pid)
+{
+    char path[64];
+    long total = 0, resident = 0;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+    file = fopen(path, "re");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%ld %ld", &total, &resident), 2);
+    fclose(file);
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static unsigned open_descriptors(pid_t pid)
+{
+    char path[64];
+    unsigned count = 0;
+    DIR *directory;
+
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    directory = opendir(path);
+    ck_assert_ptr_nonnull(directory);
+    while (readdir(directory) != NULL)
+        count++;
+    closedir(directory);
+    return count;
+}
+
+static int listen_on(const char *path)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(fd, 16), 0);
+    return fd;
+}
+
+/* A line of so many bytes, LF included, that is a request with this id. Caller frees. */
+static char *long_line(size_t bytes, unsigned id)
+{
+    char *line = malloc(bytes + 1);
+    int head;
+
+    ck_assert_ptr_nonnull(line);
+    head = snprintf(line, bytes, "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"core.ping\"", id);
+    memset(line + head, ' ', bytes - (size_t)head);
+    memcpy(line + bytes - 2, "}\n", 3);
+    return line;
+}
+
+/* Who gets the socket. */
+
+START_TEST(a_second_daemon_on_the_same_socket_is_refused)
+{
+    const char *const arguments[] = { "--socket", daemon_process.socket_path, NULL };
+    char output[4096], expected[256];
+
+    ck_assert_int_eq(daemon_run(arguments, output, sizeof output), 1);
+    snprintf(expected, sizeof expected, "another engine-cored is running on %s",
+             daemon_process.socket_path);
+    ck_assert_msg(strstr(output, expected) != NULL, "%s", output);
+    ck_assert(line_has(line_client_call(&client, "core.ping", NULL), "pong", "true"));
+}
+END_TEST
+
+START_TEST(a_socket_of_another_program_is_not_stolen)
+{
+    char path[128], output[4096];
+    const char *const arguments[] = { "--socket", path, NULL };
+    struct line_client other;
+    int fd;
+
+    snprintf(path, sizeof path, "%s/other", daemon_process.directory);
+    fd = listen_on(path);
+    ck_assert_int_eq(daemon_run(arguments, output, sizeof output), 1);
+    ck_assert_msg(strstr(output, "somebody else listens on") != NULL, "%s", output);
+    ck_assert(line_client_connect(&other, path));
+    line_client_close(&other);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_file_in_the_place_of_the_socket_stays_what_it_is)
+{
+    char path[128], output[4096];
+    const char *const arguments[] = { "--socket", path, NULL };
+    struct stat st;
+    int fd;
+
+    snprintf(path, sizeof path, "%s/file", daemon_process.directory);
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    ck_assert_int_eq(daemon_run(arguments, output, sizeof output), 1);
+    ck_assert_msg(strstr(output, "exists and is not a socket") != NULL, "%s", output);
+    ck_assert_int_eq(stat(path, &st), 0);
+    ck_assert(S_ISREG(st.st_mode));
+}
+END_TEST
+
+START_TEST(a_path_that_does_not_fit_an_address_is_refused)
+{
+    char path[200], output[4096];
+    const char *const arguments[] = { "--socket", path, NULL };
+
+    memset(path, 'a', sizeof path);
+    memcpy(path, "/tmp/", 5);
+    path[108] = '\0';
+    ck_assert_int_eq(daemon_run(arguments, output, sizeof output), 1);
+    ck_assert_msg(strstr(output, "socket path has 108 bytes, allowed are 107") != NULL, "%s",
+                  output);
+}
+END_TEST
+
+START_TEST(a_stale_socket_is_replaced)
+{
+    struct daemon_process second = { 0 };
+    struct line_client other;
+    struct stat st;
+
+    ck_assert(daemon_prepare(&second));
+    close(listen_on(second.socket_path)); /* nobody listens there any more */
+    ck_assert_int_eq(lstat(second.socket_path, &st), 0);
+    ck_assert_msg(daemon_start(&second, NULL), "%s", second.why);
+    ck_assert(line_client_connect(&other, second.socket_path));
+    ck_assert(line_has(line_client_call(&other, "core.ping", NULL), "pong", "true"));
+    line_client_close(&other);
+    ck_assert_int_eq(daemon_stop(&second), 0);
+}
+END_TEST
+
+START_TEST(the_socket_is_for_its_owner_only_and_goes_with_the_daemon)
+{
+    struct daemon_process second = { 0 };
+    char lock_path[128];
+    struct stat st;
+    char *said;
+
+    ck_assert_msg(daemon_start(&second, NULL), "%s", second.why);
+    snprintf(lock_path, sizeof lock_path, "%s.lock", second.socket_path);
+    ck_assert_int_eq(lstat(second.socket_path, &st), 0);
+    ck_assert_uint_eq(st.st_mode & 0777, 0600);
+    ck_assert_int_eq(kill(second.pid, SIGTERM), 0);
+    ck_assert(strstr(daemon_notification(&second), "STOPPING=1") != NULL);
+    {
+        struct pollfd ended = { .fd = second.pidfd, .events = POLLIN };
+
+        ck_assert_int_eq(poll(&ended, 1, DAEMON_WAIT_MS), 1);
+    }
+    ck_assert_int_lt(lstat(second.socket_path, &st), 0);
+    ck_assert_int_lt(lstat(lock_path, &st), 0);
+    said = daemon_stderr(&second);
+    ck_assert_msg(strstr(said, "[error]") == NULL, "%s", said);
+    free(said);
+    ck_assert_int_eq(daemon_wait(&second), 0);
+}
+END_TEST
+
+START_TEST(a_socket_that_another_took_over_is_left_alone)
+{
+    struct daemon_process second = { 0 };
+    struct stat st;
+    int fd;
+
+    ck_assert_msg(daemon_start(&second, NULL), "%s", second.why);
+    ck_assert_int_eq(unlink(second.socket_path), 0);
+    fd = listen_on(second.socket_path);
+    ck_assert_int_eq(kill(second.pid, SIGTERM), 0);
+    {
+        struct pollfd ended = { .fd = second.pidfd, .events = POLLIN };
+
+        ck_assert_int_eq(poll(&ended, 1, DAEMON_WAIT_MS), 1);
+    }
+    ck_assert_int_eq(lstat(second.socket_path, &st), 0);
+    close(fd);
+    ck_assert_int_eq(daemon_wait(&second), 0);
+}
+END_TEST
+
+START_TEST(a_socket_that_is_passed_is_used_and_left_where_it_is)
+{
+    struct daemon_process second = { 0 };
+    struct line_client other;
+    char path[128];
+    struct stat st;
+
+    ck_assert(daemon_prepare(&second));
+    snprintf(path, sizeof path, "%s/passed", second.directory);
+    second.listen_fd = listen_on(path);
+    ck_assert(line_client_connect(&other, path)); /* before anybody accepts */
+    ck_assert_msg(daemon_start(&second, NULL), "%s", second.why);
+    ck_assert(line_has(line_client_call(&other, "core.ping", NULL), "pong", "true"));
+    ck_assert(strstr(line_client_call(&other, "core.info", NULL), path) != NULL);
+    ck_assert_int_lt(lstat(second.socket_path, &st), 0);
+    ck_assert_int_eq(kill(second.pid, SIGTERM), 0);
+    line_client_wait_hang_up(&other);
+    line_client_close(&other);
+    {
+        struct pollfd ended = { .fd = second.pidfd, .events = POLLIN };
+
+        ck_assert_int_eq(poll(&ended, 1, DAEMON_WAIT_MS), 1);
+    }
+    ck_assert_int_eq(lstat(path, &st), 0);
+    close(second.listen_fd);
+    ck_assert_int_eq(daemon_wait(&second), 0);
+}
+END_TEST
+
+START_TEST(the_service_manager_hears_of_start_reload_and_stop)
+{
+    struct daemon_process second = { 0 };
+    const char *message;
+
+    /* daemon_start() has waited for READY=1. */
+    ck_assert_msg(daemon_start(&second, NULL), "%s", second.why);
+    ck_assert_int_eq(kill(second.pid, SIGHUP), 0);
+    message = daemon_notification(&second);
+    ck_assert_ptr_nonnull(message);
+    ck_assert_msg(strstr(message, "RELOADING=1\nMONOTONIC_USEC=") != NULL, "%s", message);
+    message = daemon_notification(&second);
+    ck_assert_ptr_nonnull(message);
+    ck_assert_msg(strstr(message, "READY=1") != NULL, "%s", message);
+    ck_assert_int_eq(kill(second.pid, SIGINT), 0);
+    message = daemon_notification(&second);
+    ck_assert_ptr_nonnull(message);
+    ck_assert_msg(strstr(message, "STOPPING=1") != NULL, "%s", message);
+    ck_assert_int_eq(daemon_wait(&second), 0);
+}
+END_TEST
+
+/* Arguments and configuration. */
+
+START_TEST(wrong_usage_has_its_own_exit_code)
+{
+    static const char *const wrong[][3] = {
+        { "--no-such-option", NULL, NULL },
+        { "surplus", NULL, NULL },
+        { "--print", "nothing", NULL },
+        { "--socket", NULL, NULL },
+    };
+    char output[4096];
+
+    ck_assert_int_eq(daemon_run(wrong[_i], output, sizeof output), 2);
+    ck_assert(output[0] != '\0');
+}
+END_TEST
+
+START_TEST(reference_pages_are_printed)
+{
+    static const char *const pages[][2] = {
+        { "commands", "## core.hello" },          { "config", "| `event.stall_ms` |" },
+        { "counters", "| `control.requests` |" }, { "errors", "| -32602 | `EC_ERR_PARAM` |" },
+        { "events", "## client.joined" },
+    };
+    const char *const arguments[] = { "--print", pages[_i][0], NULL };
+    char output[65536];
+
+    ck_assert_int_eq(daemon_run(arguments, output, sizeof output), 0);
+    ck_assert_msg(strstr(output, pages[_i][1]) != NULL, "%s", output);
+    ck_assert_int_eq(output[0], '#');
+}
+END_TEST
+
+START_TEST(a_wrong_configuration_names_file_line_and_column)
+{
+    struct daemon_process second = { 0 };
+
+    ck_assert(daemon_prepare(&second));
+    ck_assert(daemon_write_config(&second, "{\n  \"control\": {\n    \"batch\": 5000\n  }\n}\n"));
+    ck_assert(!daemon_start(&second, NULL));
+    ck_assert_msg(strstr(second.why, "config.json:3:14: control.batch is 5000, "
+                                     "allowed is 1 to 1000 requests") != NULL,
+                  "%s", second.why);
+}
+END_TEST
+
+START_TEST(reload_applies_what_may_change_and_nothing_of_a_wrong_file)
+{
+    struct daemon_process second = { 0 };
+    struct line_client other;
+    const char *reply;
+
+    ck_assert(daemon_prepare(&second));
+    ck_assert(daemon_write_config(&second, "{\"control.batch\":2}"));
+    ck_assert_msg(daemon_start(&second, NULL), "%s", second.why);
+    ck_assert(line_client_connect(&other, second.socket_path));
+    ck_assert(line_client_send(&other, "[1,1,1]"));
+    ck_assert(line_has(line_client_receive(&other), "code", "-32002"));
+
+    ck_assert(daemon_write_config(&second, "{\"control.batch\":3}"));
+    reply = line_client_call(&other, "core.reload", NULL);
+    ck_assert_msg(line_has(reply, "changed", "[\"control.batch\"]"), "%s", reply);
+    ck_assert(line_client_send(&other, "[1,1,1]"));
+    ck_assert(!line_has(line_client_receive(&other), "code", "-32002"));
+
+    ck_assert(daemon_write_config(&second, "{\"control.batch\":1,\"control.line_s\":true}"));
+    reply = line_client_call(&other, "core.reload", NULL);
+    ck_assert_msg(strstr(reply, "config.json:1:37: control.line_s is an integer") != NULL, "%s",
+                  reply);
+    ck_assert(line_has(reply, "changed", "[]"));
+    ck_assert(line_client_send(&other, "[1,1,1]"));
+    ck_assert(!line_has(line_client_receive(&other), "code", "-32002"));
+    line_client_close(&other);
+    ck_assert_int_eq(daemon_stop(&second), 0);
+}
+END_TEST
+
+/* JSON-RPC 2.0: the examples of the specification, with methods that exist here. */
+
+#define ERROR(id, code) "\"id\":" id ",\"error\":{\"code\":" code ","
+#define PING(id) "{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"id\":" id "}"
+#define PONG(id) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"result\":{\"pong\":true"
+
+static const struct {
+    const char *line;
+    const char *expected[5]; /* parts of the one line that comes back, in order; none: no answer */
+} examples[] = {
+    { "{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"params\":[42, 23],\"id\":1}",
+      { PONG("1"), "\"echo\":[42, 23]" } },
+    { "{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"params\":{\"subtrahend\":23,\"minuend\":42},"
+      "\"id\":3}",
+      { PONG("3"), "\"echo\":{\"subtrahend\":23,\"minuend\":42}" } },
+    { "{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"params\":[1,2,3,4,5]}", { NULL } },
+    { "{\"jsonrpc\":\"2.0\",\"method\":\"foobar\"}", { NULL } },
+    { "{\"jsonrpc\":\"2.0\",\"method\":\"foobar\",\"id\":\"1\"}", { ERROR("\"1\"", "-32601") } },
+    { "{\"jsonrpc\":\"2.0\",\"method\":\"foobar, \"params\":\"bar\",\"baz]",
+      { ERROR("null", "-32700") } },
+    { "{\"jsonrpc\":\"2.0\",\"method\":1,\"params\":\"bar\"}", { ERROR("null", "-32600") } },
+    { "[{\"jsonrpc\":\"2.0\",\"method\":\"sum\",\"params\":[1,2,4],\"id\":\"1\"},"
+      "{\"jsonrpc\":\"2.0\",\"method\"]",
+      { ERROR("null", "-32700") } },
+    { "[]", { ERROR("null", "-32600") } },
+    { "[1]", { "[", ERROR("null", "-32600"), "]" } },
+    { "[1,2,3]",
+      { ERROR("null", "-32600"), ERROR("null", "-32600"), ERROR("null", "-32600"), "}}]" } },
+    { "[" PING("\"1\"") ",{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"params\":[7]},"
+                        "{\"foo\":\"boo\"},"
+                        "{\"jsonrpc\":\"2.0\",\"method\":\"foo.get\",\"params\":{\"name\":\"me\"},"
+                        "\"id\":\"5\"}," PING("\"9\"") "]",
+      { PONG("\"1\""), ERROR("null", "-32600"), ERROR("\"5\"", "-32601"), PONG("\"9\"") } },
+    { "[{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"params\":[1,2,4]},"
+      "{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"params\":[7]}]",
+      { NULL } },
+    /* And what the specification says in words. */
+    { PING("null"), { PONG("null") } },
+    { PING("-1.50e3"), { PONG("-1.50e3") } },
+    { PING("18446744073709551615"), { PONG("18446744073709551615") } },
+    { PING("\"a\\u0000\\\"b\""), { PONG("\"a\\u0000\\\"b\"") } },
+    { PING("true"), { ERROR("null", "-32600") } },
+    { PING("{}"), { ERROR("null", "-32600") } },
+    { "{\"method\":\"core.ping\",\"id\":1}", { ERROR("1", "-32600") } },
+    { "{\"jsonrpc\":\"1.0\",\"method\":\"core.ping\",\"id\":1}", { ERROR("1", "-32600") } },
+    { "{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"params\":5,\"id\":1}",
+      { ERROR("1", "-32600") } },
+    { "{\"jsonrpc\":\"2.0\",\"method\":\"core\\u002eping\",\"id\":1}", { PONG("1") } },
+    { "\"text\"", { ERROR("null", "-32600") } },
+    { "{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"core.ping\"}",
+      { ERROR("null", "-32700") } },
+    { "{\"jsonrpc\":\"2.0\",\"method\":\"clock.get\",\"params\":[],\"id\":1}",
+      { ERROR("1", "-32602") } },
+    { "{\"jsonrpc\":\"2.0\",\"method\":\"client.get\",\"params\":{},\"id\":1}",
+      { ERROR("1", "-32602"), "\"data\":{\"param\":\"client_id\",\"reason\":\"is missing\"}" } },
+    { "\r", { NULL } },
+    { "", { NULL } },
+    { PING("7") "\r", { PONG("7") } },
+};
+#define EXAMPLES ((int)(sizeof examples / sizeof examples[0]))
+
+START_TEST(the_examples_of_json_rpc_are_answered_to_the_letter)
+{
+    const char *reply, *at;
+
+    ck_assert(line_client_send(&client, examples[_i].line));
+    ck_assert(line_client_send(&client, PING("\"end\"")));
+    reply = line_client_receive(&client);
+    ck_assert_ptr_nonnull(reply);
+    if (examples[_i].expected[0] != NULL) {
+        at = reply;
+        for (unsigned p = 0; p < 5 && examples[_i].expected[p] != NULL; p++) {
+            at = strstr(at, examples[_i].expected[p]);
+            ck_assert_msg(at != NULL, "%s is not in %s", examples[_i].expected[p], reply);
+            at += strlen(examples[_i].expected[p]);
+        }
+        reply = line_client_receive(&client);
+    }
+    ck_assert_msg(strstr(reply, PONG("\"end\"")) == reply, "%s", reply);
+}
+END_TEST
+
+START_TEST(a_batch_has_a_limit)
+{
+    static char line[120 * 64];
+    char *at = line, *last = NULL;
+
+    for (unsigned i = 0; i < 101; i++) {
+        last = at;
+        at += sprintf(at, "%c" PING("%u"), i == 0 ? '[' : ',', i);
+    }
+    strcpy(at, "]");
+    ck_assert(line_client_send(&client, line));
+    ck_assert(line_has(line_client_receive(&client), "code", "-32002"));
+    strcpy(last, "]"); /* one less is as many as there may be */
+    ck_assert(line_client_send(&client, line));
+    ck_assert(strstr(line_client_receive(&client), PONG("99")) != NULL);
+}
+END_TEST
+
+START_TEST(ping_gives_back_every_byte_of_its_parameters)
+{
+    const char *params = "{\"a\":9223372036854775807,\"b\":-9223372036854775808,"
+                         "\"c\":18446744073709551615,\"d\":[1.10,\"\\u0000\\ud83d\\ude00\",null]}";
+    char expected[256];
+    const char *reply = line_client_call(&client, "core.ping", params);
+
+    snprintf(expected, sizeof expected, "\"echo\":%s}", params);
+    ck_assert_msg(strstr(reply, expected) != NULL, "%s", reply);
+}
+END_TEST
+
+/* The commands of the daemon itself. */
+
+START_TEST(hello_gives_an_id_and_a_role)
+{
+    const char *reply = line_client_hello(&client, "tester");
+
+    ck_assert_msg(line_has(reply, "server", "\"engine-core\""), "%s", reply);
+    ck_assert(line_has(reply, "protocol", "1"));
+    ck_assert(line_has(reply, "role", "\"operator\""));
+    ck_assert(line_has(reply, "line_bytes", "1048576"));
+    ck_assert(strstr(reply, "\"client_id\":") != NULL);
+    reply = line_client_hello(&client, "again");
+    ck_assert_msg(line_has(reply, "code", "-32006"), "%s", reply);
+}
+END_TEST
+
+START_TEST(hello_with_another_protocol_says_which_is_spoken)
+{
+    const char *reply = line_client_call(&client, "core.hello", "{\"name\":\"x\",\"protocol\":2}");
+
+    ck_assert_msg(line_has(reply, "code", "-32004"), "%s", reply);
+    ck_assert(strstr(reply, "\"data\":{\"supported\":[1]}") != NULL);
+    ck_assert(line_has(line_client_hello(&client, "x"), "protocol", "1"));
+}
+END_TEST
+
+START_TEST(a_lesser_role_may_do_less)
+{
+    const char *reply;
+
+    reply = line_client_call(&client, "core.hello",
+                             "{\"name\":\"x\",\"protocol\":1,\"role\":\"observer\"}");
+    ck_assert_msg(line_has(reply, "role", "\"observer\""), "%s", reply);
+    reply = line_client_call(&client, "core.shutdown", NULL);
+    ck_assert_msg(line_has(reply, "code", "-32003"), "%s", reply);
+    ck_assert(line_has(line_client_call(&client, "core.ping", NULL), "pong", "true"));
+}
+END_TEST
+
+START_TEST(a_resumed_client_is_a_new_one)
+{
+    const char *reply = line_client_call(
+        &client, "core.hello",
+        "{\"name\":\"x\",\"protocol\":1,\"resume\":{\"instance\":\"0x1\",\"client_id\":77}}");
+
+    ck_assert_msg(!line_has(reply, "client_id", "77"), "%s", reply);
+    ck_assert(strstr(reply, "\"client_id\":") != NULL);
+}
+END_TEST
+
+START_TEST(info_tells_what_the_daemon_is)
+{
+    const char *reply = line_client_call(&client, "core.info", NULL);
+
+    ck_assert_msg(line_has(reply, "breaker_level", "0"), "%s", reply);
+    ck_assert(strstr(reply, daemon_process.socket_path) != NULL);
+    ck_assert(strstr(reply, "\"modules\":[\"log\",\"config\",\"segments\",") != NULL);
+    ck_assert(strstr(reply, "\"control.connections\":") != NULL);
+}
+END_TEST
+
+START_TEST(discover_describes_every_method)
+{
+    const char *reply = line_client_call(&client, "core.discover", NULL);
+
+    ck_assert(line_has(reply, "openrpc", "\"1.2.6\""));
+    ck_assert(line_has(reply, "name", "\"core.hello\""));
+    ck_assert(line_has(reply, "name", "\"breaker.reset\""));
+    ck_assert(strstr(reply, "\"name\":\"hold_s\"") != NULL);
+}
+END_TEST
+
+START_TEST(shutdown_answers_and_ends_the_daemon)
+{
+    struct daemon_process second = { 0 };
+    struct line_client other;
+
+    ck_assert_msg(daemon_start(&second, NULL), "%s", second.why);
+    ck_assert(line_client_connect(&other, second.socket_path));
+    ck_assert(line_has(line_client_call(&other, "core.shutdown", NULL), "stopping", "true"));
+    line_client_wait_hang_up(&other);
+    line_client_close(&other);
+    ck_assert_int_eq(daemon_wait(&second), 0);
+}
+END_TEST
+
+/* Bytes. */
+
+START_TEST(a_line_of_exactly_one_mebibyte_is_a_line)
+{
+    char *line = long_line(EC_LINE_BYTES, 5);
+
+    ck_assert(line_client_send_bytes(&client, line, EC_LINE_BYTES));
+    ck_assert(strstr(line_client_receive(&client), PONG("5")) != NULL);
+    free(line);
+}
+END_TEST
+
+START_TEST(a_line_of_one_byte_more_is_refused_and_the_connection_closed)
+{
+    char *line = long_line(EC_LINE_BYTES + 1, 5);
+    const char *reply;
+
+    ck_assert(line_client_send_bytes(&client, line, EC_LINE_BYTES + 1));
+    reply = line_client_receive(&client);
+    ck_assert_msg(strstr(reply, ERROR("null", "-32001")) != NULL, "%s", reply);
+    ck_assert_ptr_null(line_client_receive(&client));
+    free(line);
+}
+END_TEST
+
+START_TEST(a_line_without_an_end_is_refused_when_it_is_too_long)
+{
+    const char *reply;
+    char *line = malloc(8u * EC_LINE_BYTES);
+
+    ck_assert_ptr_nonnull(line);
+    memset(line, 'x', 8u * EC_LINE_BYTES);
+    ck_assert(line_client_send_bytes(&client, line, 8u * EC_LINE_BYTES));
+    reply = line_client_receive(&client);
+    ck_assert_msg(strstr(reply, ERROR("null", "-32001")) != NULL, "%s", reply);
+    ck_assert_ptr_null(line_client_receive(&client));
+    free(line);
+}
+END_TEST
+
+START_TEST(garbage_is_answered_line_by_line)
+{
+    uint32_t random = 1;
+    unsigned char bytes[4096];
+    unsigned lines = 0;
+
+    for (size_t i = 0; i < sizeof bytes - 1; i++) {
+        random = random * 1664525u + 1013904223u;
+        bytes[i] = (unsigned char)(random >> 24);
+        if (bytes[i] == '\n' || bytes[i] == '\r')
+            bytes[i] = 0xFF;
+        if (i % 64 == 63) { /* lines of 63 bytes, none of them blank */
+            bytes[i] = '\n';
+            lines++;
+        }
+    }
+    bytes[sizeof bytes - 1] = '\n';
+    lines += 1;
+    ck_assert(line_client_send_bytes(&client, bytes, sizeof bytes));
+    for (unsigned i = 0; i < lines; i++)
+        ck_assert(line_has(line_client_receive(&client), "code", "-32700"));
+    ck_assert(line_has(line_client_call(&client, "core.ping", NULL), "pong", "true"));
+}
+END_TEST
+
+START_TEST(a_client_may_send_byte_by_byte)
+{
+    const char *lines = PING("1") "\r\n\n" PING("2") "\n";
+
+    for (const char *at = lines; *at != '\0'; at++)
+        ck_assert(line_client_send_bytes(&client, at, 1));
+    ck_assert(strstr(line_client_receive(&client), PONG("1")) != NULL);
+    ck_assert(strstr(line_client_receive(&client), PONG("2")) != NULL);
+}
+END_TEST
+
+START_TEST(a_client_that_closes_its_side_still_gets_its_answers)
+{
+    ck_assert(line_client_send(&client, PING("1")));
+    ck_assert(line_client_send_bytes(&client, PING("2"), strlen(PING("2")))); /* without LF */
+    ck_assert_int_eq(shutdown(client.fd, SHUT_WR), 0);
+    ck_assert(strstr(line_client_receive(&client), PONG("1")) != NULL);
+    ck_assert(strstr(line_client_receive(&client), PONG("2")) != NULL);
+    ck_assert_ptr_null(line_client_receive(&client));
+}
+END_TEST
+
+START_TEST(http_is_hung_up_on)
+{
+    ck_assert(line_client_send_bytes(&client, "POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", 35));
+    ck_assert(line_client_send(&client, PING("1")) || errno == EPIPE);
+    ck_assert_ptr_null(line_client_receive(&client));
+}
+END_TEST
+
+START_TEST(a_line_that_is_not_complete_in_time_is_refused)
+{
+    struct daemon_process second = { 0 };
+    struct line_client other;
+    const char *reply;
+
+    ck_assert_msg(
+        daemon_start(&second, (const char *const[]) { "--set", "control.line_s=1", NULL }), "%s",
+        second.why);
+    ck_assert(line_client_connect(&other, second.socket_path));
+    ck_assert(line_client_send_bytes(&other, "{\"jsonrpc\":", 11));
+    reply = line_client_receive(&other);
+    ck_assert_msg(strstr(reply, ERROR("null", "-32008")) != NULL, "%s", reply);
+    ck_assert_ptr_null(line_client_receive(&other));
+    line_client_close(&other);
+    ck_assert_int_eq(daemon_stop(&second), 0);
+}
+END_TEST
+
+/* Descriptors. */
+
+START_TEST(descriptors_are_closed_where_nobody_takes_them)
+{
+    const unsigned before = open_descriptors(daemon_process.pid);
+    const char *reply;
+    int fds[2];
+
+    ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
+    ck_assert(line_client_send_fds(&client, PING("1"), fds, 2));
+    reply = line_client_receive(&client);
+    ck_assert_msg(strstr(reply, "core.ping takes no descriptors") != NULL, "%s", reply);
+    ck_assert(line_client_send_fds(&client,
+                                   "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"event.port.open\","
+                                   "\"params\":{\"name\":\"a\",\"bytes\":65536}}",
+                                   fds, 1));
+    reply = line_client_receive(&client);
+    ck_assert_msg(strstr(reply, "descriptors are taken after core.hello only") != NULL, "%s",
+                  reply);
+    ck_assert_uint_eq(open_descriptors(daemon_process.pid), before);
+    close(fds[0]);
+    close(fds[1]);
+}
+END_TEST
+
+START_TEST(more_descriptors_than_a_line_may_have_are_all_closed)
+{
+    const unsigned before = open_descriptors(daemon_process.pid);
+    int fds[EC_LINE_FDS + 1];
+    const char *reply;
+
+    ck_assert(strstr(line_client_hello(&client, "x"), "result") != NULL);
+    for (unsigned i = 0; i < EC_LINE_FDS + 1; i++)
+        fds[i] = STDERR_FILENO;
+    ck_assert(line_client_send_fds(&client, PING("1"), fds, EC_LINE_FDS + 1));
+    reply = line_client_receive(&client);
+    ck_assert_msg(strstr(reply, ERROR("1", "-32600") "\"message\":\"descriptors were lost") != NULL,
+                  "%s", reply);
+    ck_assert_uint_eq(open_descriptors(daemon_process.pid), before);
+    ck_assert(line_has(line_client_call(&client, "core.ping", NULL), "pong", "true"));
+}
+END_TEST
+
+/* Many, and one that does not read. */
+
+/* Connections that were closed are gone when the loop has turned a few times more. */
+static void let_the_loop_turn(void)
+{
+    for (unsigned i = 0; i < 16; i++)
+        ck_assert(line_has(line_client_call(&client, "core.ping", NULL), "pong", "true"));
+}
+
+static void connect_and_leave(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct line_client other;
+
+        ck_assert(line_client_connect(&other, daemon_process.socket_path));
+        if (i % 8 == 0)
+            ck_assert(strstr(line_client_hello(&other, "visitor"), "result") != NULL);
+        if (i % 8 == 1)
+            ck_assert(line_client_send(&other, PING("1"))); /* and never read the answer */
+        line_client_close(&other);
+    }
+    let_the_loop_turn();
+}
+
+START_TEST(ten_thousand_visitors_leave_nothing_behind)
+{
+    unsigned descriptors;
+    long kib;
+
+    connect_and_leave(CONNECTS_FIRST);
+    descriptors = open_descriptors(daemon_process.pid);
+    kib = resident_kib(daemon_process.pid);
+    connect_and_leave(CONNECTS - CONNECTS_FIRST);
+    ck_assert_uint_eq(open_descriptors(daemon_process.pid), descriptors);
+    if (!IS_SANITIZED)
+        ck_assert_int_le(labs(resident_kib(daemon_process.pid) - kib), 1024);
+}
+END_TEST
+
+START_TEST(a_connection_too_many_is_told_so)
+{
+    struct daemon_process second = { 0 };
+    struct line_client clients[4];
+    const char *reply;
+
+    ck_assert_msg(
+        daemon_start(&second, (const char *const[]) { "--set", "control.connections=3", NULL }),
+        "%s", second.why);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert(line_client_connect(&clients[i], second.socket_path));
+        ck_assert(line_has(line_client_call(&clients[i], "core.ping", NULL), "pong", "true"));
+    }
+    ck_assert(line_client_connect(&clients[3], second.socket_path));
+    reply = line_client_receive(&clients[3]);
+    ck_assert_msg(strstr(reply, ERROR("null", "-32002")) != NULL, "%s", reply);
+    ck_assert_ptr_null(line_client_receive(&clients[3]));
+    for (unsigned i = 0; i < 4; i++)
+        line_client_close(&clients[i]);
+    ck_assert_int_eq(daemon_stop(&second), 0);
+}
+END_TEST
+
+START_TEST(one_that_never_reads_does_not_disturb_the_others)
+{
+    static const char request[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"core.discover\"}\n";
+    struct line_client silent, others[4];
+    long kib;
+
+    ck_assert(line_client_connect(&silent, daemon_process.socket_path));
+    let_the_loop_turn();
+    kib = resident_kib(daemon_process.pid);
+    /* Until the daemon does not read from it any more and the socket is full. */
+    while (send(silent.fd, request, sizeof request - 1, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+        ;
+    ck_assert_int_eq(errno, EAGAIN);
+    for (unsigned i = 0; i < 4; i++)
+        ck_assert(line_client_connect(&others[i], daemon_process.socket_path));
+    for (unsigned round = 0; round < 500; round++)
+        for (unsigned i = 0; i < 4; i++)
+            ck_assert(line_has(line_client_call(&others[i], "core.ping", NULL), "pong", "true"));
+    if (!IS_SANITIZED)
+        ck_assert_int_le(resident_kib(daemon_process.pid) - kib, 2048);
+    /* It reads at last: what it sent is answered, in order, and the daemon reads on. */
+    ck_assert(strstr(line_client_receive(&silent), "\"openrpc\"") != NULL);
+    for (unsigned i = 0; i < 4; i++)
+        line_client_close(&others[i]);
+    line_client_close(&silent);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("control");
+    TCase *of_socket = tcase_create("socket");
+    TCase *of_protocol = tcase_create("protocol");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(of_socket, 60);
+    tcase_add_checked_fixture(of_socket, start, stop);
+    tcase_add_test(of_socket, a_second_daemon_on_the_same_socket_is_refused);
+    tcase_add_test(of_socket, a_socket_of_another_program_is_not_stolen);
+    tcase_add_test(of_socket, a_file_in_the_place_of_the_socket_stays_what_it_is);
+    tcase_add_test(of_socket, a_path_that_does_not_fit_an_address_is_refused);
+    tcase_add_test(of_socket, a_stale_socket_is_replaced);
+    tcase_add_test(of_socket, the_socket_is_for_its_owner_only_and_goes_with_the_daemon);
+    tcase_add_test(of_socket, a_socket_that_another_took_over_is_left_alone);
+    tcase_add_test(of_socket, a_socket_that_is_passed_is_used_and_left_where_it_is);
+    tcase_add_test(of_socket, the_service_manager_hears_of_start_reload_and_stop);
+    tcase_add_loop_test(of_socket, wrong_usage_has_its_own_exit_code, 0, 4);
+    tcase_add_loop_test(of_socket, reference_pages_are_printed, 0, 5);
+    tcase_add_test(of_socket, a_wrong_configuration_names_file_line_and_column);
+    tcase_add_test(of_socket, reload_applies_what_may_change_and_nothing_of_a_wrong_file);
+    suite_add_tcase(suite, of_socket);
+
+    tcase_set_timeout(of_protocol, 60);
+    tcase_add_checked_fixture(of_protocol, start, stop);
+    tcase_add_loop_test(of_protocol, the_examples_of_json_rpc_are_answered_to_the_letter, 0,
+                        EXAMPLES);
+    tcase_add_test(of_protocol, a_batch_has_a_limit);
+    tcase_add_test(of_protocol, ping_gives_back_every_byte_of_its_parameters);
+    tcase_add_test(of_protocol, hello_gives_an_id_and_a_role);
+    tcase_add_test(of_protocol, hello_with_another_protocol_says_which_is_spoken);
+    tcase_add_test(of_protocol, a_lesser_role_may_do_less);
+    tcase_add_test(of_protocol, a_resumed_client_is_a_new_one);
+    tcase_add_test(of_protocol, info_tells_what_the_daemon_is);
+    tcase_add_test(of_protocol, discover_describes_every_method);
+    tcase_add_test(of_protocol, shutdown_answers_and_ends_the_daemon);
+    tcase_add_test(of_protocol, a_line_of_exactly_one_mebibyte_is_a_line);
+    tcase_add_test(of_protocol, a_line_of_one_byte_more_is_refused_and_the_connection_closed);
+    tcase_add_test(of_protocol, a_line_without_an_end_is_refused_when_it_is_too_long);
+    tcase_add_test(of_protocol, garbage_is_answered_line_by_line);
+    tcase_add_test(of_protocol, a_client_may_send_byte_by_byte);
+    tcase_add_test(of_protocol, a_client_that_closes_its_side_still_gets_its_answers);
+    tcase_add_test(of_protocol, http_is_hung_up_on);
+    tcase_add_test(of_protocol, a_line_that_is_not_complete_in_time_is_refused);
+    tcase_add_test(of_protocol, descriptors_are_closed_where_nobody_takes_them);
+    tcase_add_test(of_protocol, more_descriptors_than_a_line_may_have_are_all_closed);
+    tcase_add_test(of_protocol, ten_thousand_visitors_leave_nothing_behind);
+    tcase_add_test(of_protocol, a_connection_too_many_is_told_so);
+    tcase_add_test(of_protocol, one_that_never_reads_does_not_disturb_the_others);
+    suite_add_tcase(suite, of_protocol);
+
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
