@@ -1,36 +1,26 @@
 /* bench_time.c - what reading a clock costs, as ratios to what it is made of.
  *
- *   time.game_read   ec_time_game             against clock_gettime(CLOCK_MONOTONIC)
- *   time.step_read   ec_step_index            against a plain atomic load
+ *   time.game_read   ec_time_game   against clock_gettime(CLOCK_MONOTONIC)
+ *   time.step_read   ec_step_index  against a plain atomic load
  *
  * The page is at rest, as it nearly always is: it changes when a scale, a rate or a pause changes.
- * It lies in shared memory, as a client's does. Ours and the peer run in turns, in slices far shorter
- * than what disturbs them; the ratio is the median over all pairs.
- *
- * Where the processor counts instructions for us, those of a call are printed to stderr: they do not
- * depend on how busy the machine is. */
-#include <inttypes.h>
-#include <linux/perf_event.h>
+ * It lies in shared memory, as a client's does. */
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <engine-core/clock.h>
 
+#include "bench/harness.h"
 #include "client/client.h"
 #include "foundation/real_time.h"
 #include "segment/clock_arithmetic.h"
 #include "segment/clock_page.h"
 
-#define PAIRS 101
-#define CALLS 100000 /* a slice: 2 to 3 ms of clock reads */
+#define CALLS 100000 /* a run: 2 to 3 ms of clock reads */
+#define PAIRS 51
 
 static struct ec_client client;
 static struct ec_step_clock physics;
@@ -70,111 +60,74 @@ static void plain_read(void)
         keep((int64_t)atomic_load_explicit(&plain, memory_order_relaxed));
 }
 
-static const struct row {
-    const char *name;
-    void (*ours)(void);
-    void (*peer)(void);
-    const char *peer_name;
-    double goal; /* ratio at most */
-} rows[] = {
-    { "time.game_read", game_read, monotonic_read, "clock_gettime(CLOCK_MONOTONIC)", 1.35 },
-    { "time.step_read", step_read, plain_read, "atomic load", 2.0 },
-};
-
-static double ns_per_call(void (*slice)(void))
-{
-    int64_t begin_ns = ec_real_ns();
-
-    slice();
-    return (double)(ec_real_ns() - begin_ns) / CALLS;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-
-    return (left > right) - (left < right);
-}
-
-/* Sorts the values. */
-static double median(double *values)
-{
-    qsort(values, PAIRS, sizeof *values, compare);
-    return values[PAIRS / 2];
-}
-
-static void measure(const struct row *row)
-{
-    double ours[PAIRS], peer[PAIRS], ratio[PAIRS], middle;
-
-    row->ours(); /* warm up */
-    row->peer();
-    for (unsigned i = 0; i < PAIRS; i++) {
-        ours[i] = ns_per_call(row->ours);
-        peer[i] = ns_per_call(row->peer);
-        ratio[i] = ours[i] / peer[i];
-    }
-    middle = median(ratio);
-    printf("{\"name\":\"%s\",\"unit\":\"ns\",\"ours\":%.3f,\"peer\":%.3f,\"peer_name\":\"%s\","
-           "\"ratio\":%.3f,\"goal\":%.2f,\"op\":\"<=\",\"holds\":%s,\"runs\":%d,\"min\":%.3f,"
-           "\"max\":%.3f}\n",
-           row->name, median(ours), median(peer), row->peer_name, middle, row->goal,
-           middle <= row->goal ? "true" : "false", PAIRS, ratio[0], ratio[PAIRS - 1]);
-}
-
-/* Instructions of one call in user space; 0 when the processor does not count for us. */
-static double instructions_per_call(void (*slice)(void))
-{
-    struct perf_event_attr attr = { .type = PERF_TYPE_HARDWARE,
-                                    .size = sizeof attr,
-                                    .config = PERF_COUNT_HW_INSTRUCTIONS,
-                                    .exclude_kernel = 1,
-                                    .exclude_hv = 1 };
-    int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
-    uint64_t before = 0, after = 0;
-
-    if (fd < 0)
-        return 0;
-    if (read(fd, &before, sizeof before) == (ssize_t)sizeof before) {
-        slice();
-        if (read(fd, &after, sizeof after) != (ssize_t)sizeof after)
-            after = before;
-    }
-    close(fd);
-    return (double)(after - before) / CALLS;
-}
-
-static bool set_up(void)
+static void set_up_page(void)
 {
     static struct ec_clock_snapshot snapshot;
     struct ec_clock_page *page =
         mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
     if (page == MAP_FAILED)
-        return false;
+        bench_fail("mmap of a clock page");
     snapshot.game =
         (struct ec_game_snapshot) { .real0_ns = ec_real_ns(), .scale_num = 1, .scale_den = 1 };
     snapshot.step[0] = (struct ec_step_snapshot) { .name = "physics", .source = EC_STEP_GAME };
     ec_period_of_rate(60, 1, &snapshot.step[0].period_num, &snapshot.step[0].period_den);
     ec_clock_page_write(page, &snapshot);
     client.clock.base = page;
-    return ec_step_find(&client, "physics", &physics) == EC_OK;
+    if (ec_step_find(&client, "physics", &physics) != EC_OK)
+        bench_fail("the clock page has no physics");
 }
+
+/* What a contender calls many times in a run. */
+struct loop {
+    void (*calls)(void);
+};
+
+static void measure(const void *context)
+{
+    const struct loop *loop = context;
+
+    set_up_page();
+    loop->calls(); /* warm up */
+    bench_ready();
+    while (bench_next()) {
+        long switches = bench_switches();
+        int64_t begin_ns = bench_ns();
+
+        loop->calls();
+        bench_answer((double)(bench_ns() - begin_ns) / CALLS, bench_switches() - switches);
+    }
+}
+
+static const struct bench_case {
+    struct bench_row row;
+    struct loop ours, peer;
+    const char *peer_name;
+} cases[] = {
+    { { .name = "time.game_read", .unit = "ns", .op = "<=", .goal = 1.35, .pairs = PAIRS },
+      { game_read },
+      { monotonic_read },
+      "clock_gettime(MONOTONIC)" },
+    { { .name = "time.step_read", .unit = "ns", .op = "<=", .goal = 2, .pairs = PAIRS },
+      { step_read },
+      { plain_read },
+      "atomic load" },
+};
 
 int main(void)
 {
-    if (!set_up()) {
-        fprintf(stderr, "bench_time: no page to read\n");
-        return EXIT_FAILURE;
-    }
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        double ours = instructions_per_call(rows[i].ours);
-        double peer = instructions_per_call(rows[i].peer);
+    int status = EXIT_SUCCESS;
 
-        measure(&rows[i]);
-        if (ours > 0 && peer > 0)
-            fprintf(stderr, "%s: %.1f instructions, %s: %.1f\n", rows[i].name, ours,
-                    rows[i].peer_name, peer);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct bench_contender ours = { .name = "engine-core",
+                                              .run = measure,
+                                              .context = &cases[i].ours };
+        const struct bench_contender peer = { .name = cases[i].peer_name,
+                                              .run = measure,
+                                              .context = &cases[i].peer };
+
+        if (!bench_compare(&cases[i].row, &ours, &peer))
+            status = EXIT_FAILURE;
     }
-    return EXIT_SUCCESS;
+    return status;
 }
