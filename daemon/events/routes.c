@@ -343,7 +343,8 @@ int routes_open_reader(struct routes *routes, struct route_owner *owner, bool re
     made->slot = slot;
     made->reliable = reliable;
     made->type_count = type_count;
-    memcpy(made->types, types, type_count * sizeof *types);
+    if (type_count > 0) /* types may be NULL: all */
+        memcpy(made->types, types, type_count * sizeof *types);
     made->doorbell_fd = -1; /* taken below, once nothing can fail */
     for (struct route_port *port = routes->ports; port != NULL && rc == EC_OK; port = port->next) {
         struct route_link *link;
