@@ -422,6 +422,8 @@ static void process_ended(struct clients *clients, struct client_private *own)
     client->ended_ns = ec_real_ns();
     client->attached = false;
     give_back(client);
+    close(own->pidfd);
+    own->pidfd = -1;
     tell_ended(clients, client);
 
     own->listed = true;

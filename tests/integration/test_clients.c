@@ -1,6 +1,7 @@
 /* Clients as they come and go: attach with what a hostile or broken program might hand up, detach, and
  * die at any moment. The games here speak raw lines, so that they can do what the library never does. */
 #include <check.h>
+#include <dirent.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -410,6 +411,36 @@ START_TEST(a_killed_client_is_gone_although_its_child_keeps_the_socket)
 }
 END_TEST
 
+static unsigned descriptors_of_the_daemon(void)
+{
+    char path[64];
+    unsigned count = 0;
+    DIR *entries;
+
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)engine.pid);
+    entries = opendir(path);
+    ck_assert_ptr_nonnull(entries);
+    while (readdir(entries) != NULL)
+        count++;
+    closedir(entries);
+    return count;
+}
+
+START_TEST(clients_that_come_and_die_leave_no_descriptors)
+{
+    unsigned before = 0;
+
+    for (int i = 0; i < 40; i++) {
+        if (i == 20) /* what is kept of the last dead ones is there by now */
+            before = descriptors_of_the_daemon();
+        kill_game(start_game("mayfly", attach_well));
+        wait_until_unlisted("\"mayfly\"");
+    }
+    line_client_call(&operator, "core.ping", NULL);
+    ck_assert_uint_eq(descriptors_of_the_daemon(), before);
+}
+END_TEST
+
 /* Make one resource that stands at index 0 of the directory. */
 static void load_one_resource(void)
 {
@@ -583,6 +614,7 @@ int main(void)
     tcase_add_test(attaching, an_observer_may_neither_attach_nor_trip_the_breaker);
     tcase_add_test(ending, a_killed_client_is_gone_at_once_and_its_last_memory_stays);
     tcase_add_test(ending, a_killed_client_is_gone_although_its_child_keeps_the_socket);
+    tcase_add_test(ending, clients_that_come_and_die_leave_no_descriptors);
     tcase_add_test(ending, detach_gives_references_back);
     tcase_add_test(ending, references_of_a_killed_client_are_gone);
     tcase_add_test(ending, a_hung_up_client_keeps_its_references_while_its_process_lives);

@@ -2,6 +2,8 @@
 #include <engine-core/breaker.h>
 
 #include <check.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +75,35 @@ START_TEST(the_daemon_reads_the_last_answer)
 }
 END_TEST
 
+static void *answer_again_and_again(void *stop)
+{
+    for (uint32_t i = 1; !atomic_load((atomic_bool *)stop); i++)
+        ec_breaker_ack(&client, i, i);
+    return NULL;
+}
+
+START_TEST(an_answer_is_read_whole_or_not_at_all)
+{
+    atomic_bool stop = false;
+    pthread_t threads[2];
+    unsigned whole = 0;
+
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, answer_again_and_again, &stop), 0);
+    while (whole < 10000) {
+        struct ec_ack_seen ack;
+
+        if (!ec_telemetry_ack(own, &ack))
+            continue;
+        whole++;
+        ck_assert_uint_eq(ack.level, ack.freed_bytes);
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("breaker");
@@ -84,6 +115,7 @@ int main(void)
     tcase_add_test(tcase, the_level_is_the_daemons);
     tcase_add_test(tcase, before_the_first_answer_there_is_none);
     tcase_add_test(tcase, the_daemon_reads_the_last_answer);
+    tcase_add_test(tcase, an_answer_is_read_whole_or_not_at_all);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
