@@ -453,7 +453,8 @@ int subscriptions_add(struct subscriptions *subscriptions, struct client *client
     s->client = client;
     s->id = ++subscriptions->last_id;
     s->type_count = type_count;
-    memcpy(s->types, types, type_count * sizeof *types);
+    if (type_count != 0)
+        memcpy(s->types, types, type_count * sizeof *types);
     s->next = subscriptions->list;
     subscriptions->list = s;
     *id = s->id;
