@@ -58,6 +58,7 @@ static const char *const level_names[] = { "trace", "debug", "info", "warning", 
 static void *write_records(void *nothing);
 static bool write_next(void);
 static void report_lost(void);
+static void cut_at_character(char *text, size_t capacity);
 static size_t format_line(char *line, const struct log_record *record);
 static size_t append_escaped(char *line, const char *text);
 static void write_all(const char *line, size_t bytes);
@@ -138,7 +139,8 @@ void log_write(enum log_level level, const char *module, const char *format, ...
     record->level = level;
     snprintf(record->module, sizeof record->module, "%s", module);
     va_start(arguments, format);
-    vsnprintf(record->text, sizeof record->text, format, arguments);
+    if (vsnprintf(record->text, sizeof record->text, format, arguments) >= (int)sizeof record->text)
+        cut_at_character(record->text, sizeof record->text);
     va_end(arguments);
     if (is_raw) {
         char line[LOG_LINE_BYTES];
@@ -150,6 +152,20 @@ void log_write(enum log_level level, const char *module, const char *format, ...
         wake_writer();
     }
     errno = errno_before;
+}
+
+/* The text fills the buffer: what is left of a UTF-8 character at its end goes. */
+static void cut_at_character(char *text, size_t capacity)
+{
+    size_t end = capacity - 1;
+
+    for (unsigned i = 0; i < 3 && end > 0 && ((unsigned char)text[end - 1] & 0xC0) == 0x80; i++)
+        end--;
+    if (end > 0 && ((unsigned char)text[end - 1] & 0xC0) == 0xC0)
+        end--; /* its first byte; also of a whole one, which is no loss */
+    else
+        end = capacity - 1; /* no such character ends here */
+    text[end] = '\0';
 }
 
 /* Take the next position that is free. NULL: the ring is full. */

@@ -1,0 +1,340 @@
+#include "daemon/config.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char directory[32], path[64];
+static struct config *config;
+static struct ec_error why;
+
+static void make_directory(void)
+{
+    strcpy(directory, "/tmp/config-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/f", directory);
+    config = NULL;
+    why = (struct ec_error) { 0 };
+}
+
+static void remove_directory(void)
+{
+    config_destroy(config);
+    unlink(path);
+    rmdir(directory);
+}
+
+static void write_file(const char *text)
+{
+    FILE *file = fopen(path, "we");
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(fputs(text, file), 0);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static int create(const char *text, const char *const *sets, unsigned set_count)
+{
+    struct config_source source = { .sets = sets, .set_count = set_count };
+
+    if (text != NULL) {
+        write_file(text);
+        source.file = path;
+    }
+    return config_create(&source, &config, &why);
+}
+
+/* What the log says while fn runs: it has not been started, so lines go straight to stderr. */
+static char *said_while(int (*fn)(void))
+{
+    char *text = calloc(1, 65536);
+    int ends[2], kept = dup(STDERR_FILENO);
+    ssize_t bytes;
+
+    ck_assert_int_eq(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+    dup2(ends[1], STDERR_FILENO);
+    ck_assert_int_eq(fn(), EC_OK);
+    dup2(kept, STDERR_FILENO);
+    bytes = read(ends[0], text, 65535);
+    text[bytes > 0 ? bytes : 0] = '\0';
+    close(ends[0]);
+    close(ends[1]);
+    close(kept);
+    return text;
+}
+
+START_TEST(without_anything_all_values_are_built_in)
+{
+    ck_assert_int_eq(create(NULL, NULL, 0), EC_OK);
+    for (enum ec_config_id id = 0; id < EC_CONFIGS; id++) {
+        ck_assert_str_eq(config_origin(config, id), "built-in");
+        if (ec_configs[id].type == EC_CONFIG_STRING)
+            ck_assert_str_eq(config_string(config, id), ec_configs[id].string);
+        else
+            ck_assert_int_eq(config_integer(config, id), ec_configs[id].integer);
+    }
+    ck_assert_ptr_null(config_file(config));
+    ck_assert_uint_eq(config_version(config), 1);
+}
+END_TEST
+
+START_TEST(every_default_is_in_its_own_range)
+{
+    const struct ec_config_row *row = &ec_configs[_i];
+    const int64_t value =
+        row->type == EC_CONFIG_STRING ? (int64_t)strlen(row->string) : row->integer;
+
+    ck_assert_msg(row->type == EC_CONFIG_BOOLEAN || (value >= row->min && value <= row->max), "%s",
+                  row->key);
+}
+END_TEST
+
+START_TEST(keys_may_be_nested_or_flat)
+{
+    static const char *const texts[] = {
+        "{\"event.stall_ms\":100,\"log\":{\"level\":\"debug\"}}",
+        "{\"event\":{\"stall_ms\":100},\"log.level\":\"debug\"}",
+        "\n{ \"event\" : { \"stall_ms\" : 100 } ,\n \"log\" : { \"level\" : \"debug\" } }\n",
+    };
+
+    ck_assert_int_eq(create(texts[_i], NULL, 0), EC_OK);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_event_stall_ms), 100);
+    ck_assert_str_eq(config_string(config, EC_CONFIG_log_level), "debug");
+}
+END_TEST
+
+START_TEST(each_value_knows_where_it_comes_from)
+{
+    static const char *const sets[] = { "log.level=error", "control.group=games" };
+    char expected[80];
+
+    ck_assert_int_eq(create("{\n\n  \"event.stall_ms\": 100,\n\"log.level\":\"debug\"}", sets, 2),
+                     EC_OK);
+    snprintf(expected, sizeof expected, "%s:3", path);
+    ck_assert_str_eq(config_origin(config, EC_CONFIG_event_stall_ms), expected);
+    ck_assert_str_eq(config_origin(config, EC_CONFIG_log_level), "--set");
+    ck_assert_str_eq(config_string(config, EC_CONFIG_log_level), "error");
+    ck_assert_str_eq(config_string(config, EC_CONFIG_control_group), "games");
+    ck_assert_str_eq(config_origin(config, EC_CONFIG_control_batch), "built-in");
+    ck_assert_str_eq(config_file(config), path);
+}
+END_TEST
+
+static const struct {
+    const char *text, *expected; /* behind the path */
+} wrong[] = {
+    { "{\"event\":{\"stall_ms\":\n  0}}", ":2:3: event.stall_ms is 0, allowed is 1 to 60000 ms" },
+    { "{\"event.stall_ms\":60001}", ":1:19: event.stall_ms is 60001, allowed is 1 to 60000 ms" },
+    { "{\"event.stall_ms\":\"7\"}",
+      ":1:19: event.stall_ms is an integer from 1 to 60000, not a string" },
+    { "{\"event.stall_ms\":1.5}",
+      ":1:19: event.stall_ms is an integer from 1 to 60000, not a number" },
+    { "{\"event.stall_ms\":null}",
+      ":1:19: event.stall_ms is an integer from 1 to 60000, not null" },
+    { "{\"event.stall_ms\":{\"x\":1}}",
+      ":1:19: event.stall_ms is an integer from 1 to 60000, not an object" },
+    { "{\"log.level\":7}", ":1:14: log.level is a string, not a number" },
+    { "{\"log.level\":\"\"}", ":1:14: log.level has 0 bytes, allowed are 1 to 8" },
+    { "{\"log.level\":\"loud\"}",
+      ":1:14: log.level is loud, allowed are trace, debug, info, warning, error" },
+    { "{\"log.level\":\"a\\u0000\"}", ":1:14: log.level must not contain \\u0000" },
+    { "{\"event.stall_ms\":1,\"event\":{\"stall_ms\":2}}", ":1:41: event.stall_ms is given twice" },
+    { "{\"log.level\":\"info\",}", ":1:21: " },
+    { "{\"log.level\":\"info\"\n", ":2:1: " },
+    { "[]", ":1:1: expected an object" },
+    { "", ":1:1: " },
+};
+
+START_TEST(what_is_wrong_in_the_file_is_named_with_line_and_column)
+{
+    ck_assert_int_lt(create(wrong[_i].text, NULL, 0), 0);
+    ck_assert_ptr_null(config);
+    ck_assert_msg(
+        strncmp(why.text, path, strlen(path)) == 0 &&
+            strncmp(why.text + strlen(path), wrong[_i].expected, strlen(wrong[_i].expected)) == 0,
+        "%s", why.text);
+}
+END_TEST
+
+START_TEST(what_is_wrong_on_the_command_line_is_named)
+{
+    static const char *const cases[][2] = {
+        { "event.stall_ms", "--set event.stall_ms: expected key=value" },
+        { "=5", "--set =5: expected key=value" },
+        { "event.stall_ms=0",
+          "--set event.stall_ms=0: event.stall_ms is 0, allowed is 1 to 60000" },
+        { "event.stall_ms=x",
+          "--set event.stall_ms=x: event.stall_ms is an integer from 1 to 60000" },
+        { "event.stall_ms=", "--set event.stall_ms=: event.stall_ms is an integer" },
+        { "log.level=loud", "--set log.level=loud: log.level is loud" },
+    };
+
+    ck_assert_int_eq(create(NULL, &cases[_i][0], 1), EC_ERR_PARAM);
+    ck_assert_msg(strncmp(why.text, cases[_i][1], strlen(cases[_i][1])) == 0, "%s", why.text);
+}
+END_TEST
+
+START_TEST(a_file_that_is_not_there_is_an_error)
+{
+    struct config_source source = { .file = "/nonexistent/file" };
+
+    ck_assert_int_eq(config_create(&source, &config, &why), EC_ERR_SYSTEM);
+    ck_assert_str_eq(why.text, "/nonexistent/file: No such file or directory");
+}
+END_TEST
+
+START_TEST(a_file_that_is_far_too_long_is_an_error)
+{
+    char *text = malloc(1024 * 1024 + 3);
+
+    memset(text, ' ', 1024 * 1024 + 2);
+    memcpy(text, "{}", 2);
+    text[1024 * 1024 + 2] = '\0';
+    ck_assert_int_eq(create(text, NULL, 0), EC_ERR_SIZE);
+    free(text);
+}
+END_TEST
+
+static const char *unknown_text;
+
+static int create_with_unknown(void)
+{
+    return create(unknown_text, NULL, 0);
+}
+
+START_TEST(an_unknown_key_is_a_warning_with_the_nearest_one)
+{
+    static const char *const cases[][2] = {
+        { "{\"event\":{\"stal_ms\":5}}",
+          "f:1: unknown key event.stal_ms is ignored, did you mean event.stall_ms?\n" },
+        { "{\n\"colour\":5}", "f:2: unknown key colour is ignored\n" },
+        { "{\"event\":5}", "f:1: unknown key event is ignored\n" },
+    };
+    char *said;
+
+    unknown_text = cases[_i][0];
+    said = said_while(create_with_unknown);
+    ck_assert_msg(strstr(said, cases[_i][1]) != NULL, "%s", said);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_event_stall_ms), 250);
+    free(said);
+}
+END_TEST
+
+START_TEST(a_name_of_any_length_is_only_unknown)
+{
+    char text[2000];
+    char *said;
+
+    memset(text, 'n', sizeof text);
+    memcpy(text, "{\"event\":{\"", 11);
+    strcpy(text + sizeof text - 10, "\":{}}}");
+    unknown_text = text;
+    said = said_while(create_with_unknown);
+    ck_assert_msg(strstr(said, "unknown key") != NULL, "%s", said);
+    free(said);
+}
+END_TEST
+
+static bool heard[EC_CONFIGS];
+
+static void on_change(void *context, enum ec_config_id id)
+{
+    ck_assert_ptr_eq(context, &heard);
+    heard[id] = true;
+}
+
+START_TEST(a_reload_applies_what_may_change_and_tells)
+{
+    bool changed[EC_CONFIGS];
+
+    memset(heard, 0, sizeof heard);
+    ck_assert_int_eq(create("{\"control.batch\":7}", NULL, 0), EC_OK);
+    ck_assert_int_eq(config_on_change(config, on_change, &heard), EC_OK);
+    write_file("{\"control.batch\":8,\"control.line_s\":9,\"resource.workers\":3}");
+    ck_assert_int_eq(config_reload(config, changed, &why), EC_OK);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_control_batch), 8);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_control_line_s), 9);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_resource_workers), 2); /* needs a restart */
+    ck_assert_uint_eq(config_version(config), 2);
+    for (size_t i = 0; i < EC_CONFIGS; i++) {
+        const bool is_reloaded = i == EC_CONFIG_control_batch || i == EC_CONFIG_control_line_s;
+
+        ck_assert_int_eq(changed[i], is_reloaded || i == EC_CONFIG_resource_workers);
+        ck_assert_int_eq(heard[i], is_reloaded);
+    }
+}
+END_TEST
+
+START_TEST(a_reload_of_a_wrong_file_changes_nothing)
+{
+    bool changed[EC_CONFIGS];
+
+    memset(heard, 0, sizeof heard);
+    ck_assert_int_eq(create("{\"control.batch\":7}", NULL, 0), EC_OK);
+    ck_assert_int_eq(config_on_change(config, on_change, &heard), EC_OK);
+    write_file("{\"control.batch\":8,\"control.line_s\":0}");
+    ck_assert_int_eq(config_reload(config, changed, &why), EC_ERR_PARAM);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_control_batch), 7);
+    ck_assert_uint_eq(config_version(config), 1);
+    for (size_t i = 0; i < EC_CONFIGS; i++)
+        ck_assert(!changed[i] && !heard[i]);
+}
+END_TEST
+
+START_TEST(a_reload_without_a_change_keeps_the_version)
+{
+    bool changed[EC_CONFIGS];
+
+    ck_assert_int_eq(create("{\"control.batch\":7}", NULL, 0), EC_OK);
+    write_file("\n{\"control\":{\"batch\":7}}");
+    ck_assert_int_eq(config_reload(config, changed, &why), EC_OK);
+    ck_assert_uint_eq(config_version(config), 1);
+    ck_assert(!changed[EC_CONFIG_control_batch]);
+}
+END_TEST
+
+START_TEST(a_key_that_goes_from_the_file_gets_its_default_back)
+{
+    bool changed[EC_CONFIGS];
+
+    ck_assert_int_eq(create("{\"control.batch\":7}", NULL, 0), EC_OK);
+    write_file("{}");
+    ck_assert_int_eq(config_reload(config, changed, &why), EC_OK);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_control_batch), 100);
+    ck_assert_str_eq(config_origin(config, EC_CONFIG_control_batch), "built-in");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("config");
+    TCase *tcase = tcase_create("config");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_checked_fixture(tcase, make_directory, remove_directory);
+    tcase_add_test(tcase, without_anything_all_values_are_built_in);
+    tcase_add_loop_test(tcase, every_default_is_in_its_own_range, 0, EC_CONFIGS);
+    tcase_add_loop_test(tcase, keys_may_be_nested_or_flat, 0, 3);
+    tcase_add_test(tcase, each_value_knows_where_it_comes_from);
+    tcase_add_loop_test(tcase, what_is_wrong_in_the_file_is_named_with_line_and_column, 0,
+                        (int)(sizeof wrong / sizeof wrong[0]));
+    tcase_add_loop_test(tcase, what_is_wrong_on_the_command_line_is_named, 0, 6);
+    tcase_add_test(tcase, a_file_that_is_not_there_is_an_error);
+    tcase_add_test(tcase, a_file_that_is_far_too_long_is_an_error);
+    tcase_add_loop_test(tcase, an_unknown_key_is_a_warning_with_the_nearest_one, 0, 3);
+    tcase_add_test(tcase, a_name_of_any_length_is_only_unknown);
+    tcase_add_test(tcase, a_reload_applies_what_may_change_and_tells);
+    tcase_add_test(tcase, a_reload_of_a_wrong_file_changes_nothing);
+    tcase_add_test(tcase, a_reload_without_a_change_keeps_the_version);
+    tcase_add_test(tcase, a_key_that_goes_from_the_file_gets_its_default_back);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
