@@ -32,8 +32,8 @@ int verb_resources_evict(struct ctl *ctl, const struct verb_input *input)
     cJSON *params;
     long long bytes = 0;
 
-    if (input->options[0] != NULL && input->arguments[0] != NULL)
-        return ctl_fail(EXIT_USAGE, "resources evict: a group or --bytes, not both");
+    if ((input->options[0] != NULL) == (input->arguments[0] != NULL))
+        return ctl_fail(EXIT_USAGE, "resources evict: expected a group or --bytes, one of them");
     if (input->options[0] != NULL && !verb_number(input->options[0], 1, INT64_MAX, &bytes))
         return ctl_fail(EXIT_USAGE,
                         "resources evict: --bytes is \"%s\", expected a number of bytes",

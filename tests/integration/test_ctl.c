@@ -1,0 +1,409 @@
+/* engine-ctl against the real daemon, as a script or a person would run it. */
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "foundation/json/json_scan.h"
+#include "support/daemon.h"
+
+enum { DONE, ANSWERED_ERROR, USAGE, NO_DAEMON, TIMEOUT, NOT_PERMITTED, INCOMPATIBLE };
+
+#define ARGUMENTS_MAX 12
+
+static struct daemon_process engine;
+
+/* One run of engine-ctl. */
+static struct {
+    pid_t pid;
+    int out_fd, err_fd;
+    char out[65536], err[4096];
+} ctl;
+
+static void set_up(void)
+{
+    ck_assert_msg(daemon_start(&engine, NULL), "%s", engine.why);
+}
+
+static void tear_down(void)
+{
+    ck_assert_int_eq(daemon_stop(&engine), 0);
+}
+
+static void start(const char *socket_path, uid_t uid, const char *const *words)
+{
+    char path[4096];
+    const char *argv[ARGUMENTS_MAX] = { "engine-ctl", "--socket", socket_path };
+    int out[2], err[2];
+
+    snprintf(path, sizeof path, "%s/engine-ctl", getenv("EC_BIN_DIR"));
+    for (int i = 0; words[i] != NULL; i++)
+        argv[3 + i] = words[i];
+    ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
+    ck_assert_int_eq(pipe2(err, O_CLOEXEC), 0);
+    ctl.pid = fork();
+    if (ctl.pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(out[1], STDOUT_FILENO);
+        dup2(err[1], STDERR_FILENO);
+        if (uid != getuid() && setuid(uid) < 0)
+            _exit(126);
+        execv(path, (char *const *)(void *)argv);
+        _exit(127);
+    }
+    close(out[1]);
+    close(err[1]);
+    ctl.out_fd = out[0];
+    ctl.err_fd = err[0];
+    ctl.out[0] = ctl.err[0] = '\0';
+}
+
+static void read_all(int fd, char *text, size_t bytes)
+{
+    size_t used = 0;
+    ssize_t n;
+
+    while (used + 1 < bytes && (n = read(fd, text + used, bytes - used - 1)) > 0)
+        used += (size_t)n;
+    text[used] = '\0';
+    close(fd);
+}
+
+static int finish(void)
+{
+    int status;
+
+    read_all(ctl.out_fd, ctl.out, sizeof ctl.out);
+    read_all(ctl.err_fd, ctl.err, sizeof ctl.err);
+    ck_assert_int_eq(waitpid(ctl.pid, &status, 0), ctl.pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static int run(const char *const *words)
+{
+    start(engine.socket_path, getuid(), words);
+    return finish();
+}
+
+#define RUN(...) run((const char *const[]) { __VA_ARGS__, NULL })
+
+/* The next line of a run that goes on. */
+static const char *read_line(void)
+{
+    static char line[65536];
+    size_t used = 0;
+
+    do {
+        struct pollfd readable = { .fd = ctl.out_fd, .events = POLLIN };
+
+        ck_assert_uint_lt(used + 1, sizeof line);
+        ck_assert_int_eq(poll(&readable, 1, DAEMON_WAIT_MS), 1);
+        ck_assert_int_eq(read(ctl.out_fd, line + used, 1), 1);
+    } while (line[used++] != '\n');
+    line[used - 1] = '\0';
+    return line;
+}
+
+static bool is_json(const char *text)
+{
+    return ec_json_check(text, strlen(text), NULL, NULL) == EC_OK;
+}
+
+START_TEST(status_shows_one_page_without_colours_in_a_pipe)
+{
+    ck_assert_int_eq(RUN("status"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "engine-cored "));
+    ck_assert_ptr_nonnull(strstr(ctl.out, "breaker level 0 normal"));
+    ck_assert_ptr_nonnull(strstr(ctl.out, "physics"));
+    ck_assert_ptr_null(strchr(ctl.out, '\033'));
+    ck_assert_str_eq(ctl.err, "");
+}
+END_TEST
+
+START_TEST(status_as_json_has_all_parts_in_one_line)
+{
+    static const char *const parts[] = { "info",   "clients",   "clock",  "events",
+                                         "memory", "resources", "breaker" };
+
+    ck_assert_int_eq(RUN("status", "--json"), DONE);
+    ck_assert(is_json(ctl.out));
+    ck_assert_ptr_eq(strchr(ctl.out, '\n'), ctl.out + strlen(ctl.out) - 1);
+    for (unsigned i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        char member[32];
+
+        snprintf(member, sizeof member, "\"%s\":{", parts[i]);
+        ck_assert_msg(strstr(ctl.out, member) != NULL, "%s", parts[i]);
+    }
+}
+END_TEST
+
+START_TEST(status_that_watches_prints_a_line_for_each_interval_until_the_daemon_goes)
+{
+    start(engine.socket_path, getuid(), (const char *const[]) { "status", "--watch", NULL });
+    for (int i = 0; i < 2; i++) {
+        const char *line = read_line();
+
+        ck_assert_ptr_nonnull(strstr(line, "physics "));
+        ck_assert_ptr_nonnull(strstr(line, " | breaker 0 normal"));
+    }
+    ck_assert_int_eq(daemon_stop(&engine), 0);
+    ck_assert_int_eq(finish(), NO_DAEMON);
+    engine = (struct daemon_process) { 0 };
+    set_up(); /* for the tear-down */
+}
+END_TEST
+
+static const char *const json_verbs[][3] = {
+    { "clients" },           { "mem-report" },     { "events", "list" },
+    { "resources", "list" }, { "breaker", "get" }, { "breaker", "reset" },
+};
+
+START_TEST(each_verb_prints_json_when_asked_to)
+{
+    const char *first = json_verbs[_i][0], *second = json_verbs[_i][1];
+
+    ck_assert_int_eq(RUN(first, second != NULL ? second : "--json", "--json"), DONE);
+    ck_assert_msg(is_json(ctl.out), "%s", ctl.out);
+    ck_assert_int_eq(RUN(first, second), DONE);
+    ck_assert_str_eq(ctl.err, "");
+}
+END_TEST
+
+START_TEST(clients_lists_the_tool_itself)
+{
+    ck_assert_int_eq(RUN("clients"), DONE);
+    ck_assert_int_eq(strncmp(ctl.out, "ID  NAME", 8), 0);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "engine-ctl"));
+}
+END_TEST
+
+START_TEST(call_prints_the_result_to_the_last_digit)
+{
+    ck_assert_int_eq(RUN("call", "core.ping", "{\"n\": 18446744073709551615,\n\"t\":\"\\u0000\"}"),
+                     DONE);
+    ck_assert(is_json(ctl.out));
+    ck_assert_ptr_nonnull(strstr(ctl.out, "18446744073709551615"));
+    ck_assert_ptr_nonnull(strstr(ctl.out, "\\u0000"));
+}
+END_TEST
+
+START_TEST(an_error_that_is_answered_is_exit_code_1)
+{
+    ck_assert_int_eq(RUN("resources", "load", "nothing"), ANSWERED_ERROR);
+    ck_assert_str_eq(ctl.out, "");
+    ck_assert_int_eq(strncmp(ctl.err, "engine-ctl: resource.load: ", 27), 0);
+    ck_assert_int_eq(RUN("call", "no.method", "--json"), ANSWERED_ERROR);
+    ck_assert_msg(is_json(ctl.err), "%s", ctl.err);
+    ck_assert_ptr_nonnull(strstr(ctl.err, "\"code\":-32601"));
+}
+END_TEST
+
+START_TEST(wrong_usage_is_exit_code_2)
+{
+    ck_assert_int_eq(RUN("breaker", "trip"), USAGE);
+    ck_assert_int_eq(RUN("breaker", "trip", "4"), USAGE);
+    ck_assert_int_eq(RUN("fly"), USAGE);
+    ck_assert_int_eq(RUN("call", "core.ping", "{"), USAGE);
+    ck_assert_int_eq(RUN("call", "core.ping\"", "{}"), USAGE);
+    ck_assert_int_eq(RUN("status", "--watch=0"), USAGE);
+    ck_assert_int_eq(RUN("mem-report", "--client", "x"), USAGE);
+    ck_assert_int_eq(RUN("resources", "evict", "g", "--bytes", "1"), USAGE);
+    ck_assert_int_eq(RUN("resources", "evict"), USAGE);
+}
+END_TEST
+
+START_TEST(no_daemon_is_exit_code_3)
+{
+    start("/nowhere/socket", getuid(), (const char *const[]) { "status", NULL });
+    ck_assert_int_eq(finish(), NO_DAEMON);
+    ck_assert_ptr_nonnull(strstr(ctl.err, "/nowhere/socket"));
+}
+END_TEST
+
+START_TEST(a_daemon_that_does_not_answer_is_exit_code_4)
+{
+    kill(engine.pid, SIGSTOP);
+    ck_assert_int_eq(RUN("--timeout", "1", "status"), TIMEOUT);
+    kill(engine.pid, SIGCONT);
+}
+END_TEST
+
+START_TEST(a_user_without_rights_is_exit_code_5)
+{
+    if (getuid() != 0)
+        return; /* only root can become somebody else */
+    chmod(engine.directory, 0755);
+    start(engine.socket_path, 65534, (const char *const[]) { "status", NULL });
+    ck_assert_int_eq(finish(), NOT_PERMITTED);
+}
+END_TEST
+
+/* A daemon of another time: it speaks protocol 2 only. */
+static void *refuse_version(void *context)
+{
+    static const char reply[] =
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32004,\"message\":\"protocol 1 is not "
+        "supported\",\"data\":{\"supported\":[2]}}}\n";
+    int fd = accept(*(int *)context, NULL, NULL);
+    char line[512];
+
+    if (read(fd, line, sizeof line) > 0 && write(fd, reply, sizeof reply - 1) > 0)
+        while (read(fd, line, sizeof line) > 0)
+            ;
+    close(fd);
+    return NULL;
+}
+
+START_TEST(another_protocol_version_is_exit_code_6)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    pthread_t peer;
+
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/other", engine.directory);
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    ck_assert_int_eq(pthread_create(&peer, NULL, refuse_version, &listener), 0);
+    start(address.sun_path, getuid(), (const char *const[]) { "status", NULL });
+    ck_assert_int_eq(finish(), INCOMPATIBLE);
+    ck_assert_ptr_nonnull(strstr(ctl.err, "protocol 1 is not supported"));
+    pthread_join(peer, NULL);
+    close(listener);
+    unlink(address.sun_path);
+}
+END_TEST
+
+START_TEST(the_breaker_is_tripped_and_reset_by_hand)
+{
+    ck_assert_int_eq(RUN("breaker", "trip", "2"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "breaker level 2 eviction"));
+    ck_assert_int_eq(RUN("breaker", "get", "--json"), DONE);
+    ck_assert(line_has(ctl.out, "level", "2"));
+    ck_assert(line_has(ctl.out, "reason", "\"by hand\""));
+    ck_assert_int_eq(RUN("breaker", "trip", "1", "--reason", "a \"test\""), DONE);
+    ck_assert_int_eq(RUN("breaker", "get"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "cause manual: a \"test\""));
+    ck_assert_int_eq(RUN("breaker", "reset"), DONE);
+    ck_assert_int_eq(RUN("breaker", "get"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "breaker level 0 normal"));
+}
+END_TEST
+
+START_TEST(events_are_followed_one_a_line)
+{
+    const char *line;
+
+    ck_assert_int_eq(
+        RUN("call", "event.register",
+            "{\"name\":\"test.noted\",\"fields\":[{\"name\":\"n\",\"type\":\"u32\"}]}"),
+        DONE);
+    start(engine.socket_path, getuid(),
+          (const char *const[]) { "events", "tail", "--type", "test.noted", NULL });
+    /* Publish until the first one is seen: when the tail has subscribed is its own affair. */
+    for (struct pollfd seen = { .fd = ctl.out_fd, .events = POLLIN }; poll(&seen, 1, 10) == 0;) {
+        struct line_client game;
+
+        ck_assert(line_client_connect(&game, engine.socket_path));
+        line_client_hello(&game, "publisher");
+        ck_assert(line_has(line_client_call(&game, "event.publish",
+                                            "{\"type\":\"test.noted\",\"payload\":{\"n\":7}}"),
+                           "jsonrpc", "\"2.0\""));
+        line_client_close(&game);
+    }
+    line = read_line();
+    ck_assert(is_json(line));
+    ck_assert(line_has(line, "type", "\"test.noted\""));
+    ck_assert(line_has(line, "n", "7"));
+    kill(ctl.pid, SIGTERM);
+    ck_assert_int_eq(finish(), -SIGTERM);
+    ck_assert_int_eq(RUN("events", "list"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "test.noted"));
+}
+END_TEST
+
+START_TEST(resources_are_mounted_loaded_listed_and_evicted)
+{
+    char content[128], file[160];
+    FILE *written;
+
+    snprintf(content, sizeof content, "%s/content", engine.directory);
+    snprintf(file, sizeof file, "%s/note.txt", content);
+    ck_assert_int_eq(mkdir(content, 0755), 0);
+    written = fopen(file, "we");
+    fputs("hello", written);
+    fclose(written);
+    ck_assert_int_eq(RUN("resources", "mount", content), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, content));
+    ck_assert_int_eq(
+        RUN("call", "resource.define",
+            "{\"group\":\"notes\",\"resources\":[{\"name\":\"note.txt\",\"kind\":\"raw\"}]}"),
+        DONE);
+    ck_assert_int_eq(RUN("resources", "load", "notes"), DONE);
+    ck_assert_str_eq(ctl.out, "notes is ready: 1 of 1 resources, 4.0 KiB\n");
+    ck_assert_int_eq(RUN("resources", "list"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "note.txt"));
+    ck_assert_int_eq(RUN("resources", "evict", "notes"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "1 resources evicted, 0 kept"));
+    ck_assert_int_eq(RUN("resources", "list", "--json"), DONE);
+    ck_assert(line_has(ctl.out, "state", "\"evicted\""));
+    unlink(file);
+    rmdir(content);
+}
+END_TEST
+
+START_TEST(output_that_cannot_be_written_is_an_error)
+{
+    char command[4096];
+
+    if (access("/dev/full", W_OK) < 0)
+        return;
+    snprintf(command, sizeof command, "%s/engine-ctl --socket %s clients >/dev/full 2>&1",
+             getenv("EC_BIN_DIR"), engine.socket_path);
+    ck_assert_int_eq(WEXITSTATUS(system(command)), ANSWERED_ERROR);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("engine-ctl");
+    TCase *tests = tcase_create("engine-ctl");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_set_timeout(tests, 60);
+    tcase_add_checked_fixture(tests, set_up, tear_down);
+    tcase_add_test(tests, status_shows_one_page_without_colours_in_a_pipe);
+    tcase_add_test(tests, status_as_json_has_all_parts_in_one_line);
+    tcase_add_test(tests,
+                   status_that_watches_prints_a_line_for_each_interval_until_the_daemon_goes);
+    tcase_add_loop_test(tests, each_verb_prints_json_when_asked_to, 0,
+                        sizeof json_verbs / sizeof json_verbs[0]);
+    tcase_add_test(tests, clients_lists_the_tool_itself);
+    tcase_add_test(tests, call_prints_the_result_to_the_last_digit);
+    tcase_add_test(tests, an_error_that_is_answered_is_exit_code_1);
+    tcase_add_test(tests, wrong_usage_is_exit_code_2);
+    tcase_add_test(tests, no_daemon_is_exit_code_3);
+    tcase_add_test(tests, a_daemon_that_does_not_answer_is_exit_code_4);
+    tcase_add_test(tests, a_user_without_rights_is_exit_code_5);
+    tcase_add_test(tests, another_protocol_version_is_exit_code_6);
+    tcase_add_test(tests, the_breaker_is_tripped_and_reset_by_hand);
+    tcase_add_test(tests, events_are_followed_one_a_line);
+    tcase_add_test(tests, resources_are_mounted_loaded_listed_and_evicted);
+    tcase_add_test(tests, output_that_cannot_be_written_is_an_error);
+    suite_add_tcase(suite, tests);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
