@@ -2,6 +2,7 @@
  * die at any moment. The games here speak raw lines, so that they can do what the library never does. */
 #include <check.h>
 #include <dirent.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -200,6 +201,73 @@ START_TEST(attach_answers_with_the_daemons_segments_read_only)
     ck_assert_msg(line_has(reply, "name", "\"game\""), "%s", reply);
     ck_assert(line_has(reply, "attached", "true"));
     game_finish(&game);
+}
+END_TEST
+
+/* The answer to client.attach of a process that reads this clock. */
+static void attach_at(struct game *game, int64_t real_ns, char *answer, size_t bytes)
+{
+    const int fds[] = { game->own.fd, game->cursors.fd, game->doorbell_fd };
+    char line[512];
+
+    snprintf(line, sizeof line,
+             "{\"jsonrpc\":\"2.0\",\"id\":\"attach\",\"method\":\"client.attach\","
+             "\"params\":{\"real_ns\":%lld," ATTACH_PARAMS "}}",
+             (long long)real_ns);
+    ck_assert(line_client_send_fds(&game->line, line, fds, 3));
+    snprintf(answer, bytes, "%s", line_client_receive(&game->line));
+}
+
+START_TEST(a_late_request_of_the_same_clock_is_no_offset)
+{
+    struct game game;
+    char answer[1024];
+
+    game_init(&game, "slow");
+    attach_at(&game, ec_real_ns() - 5 * EC_NS_PER_S, answer, sizeof answer);
+    ck_assert_msg(line_has(answer, "clock_offset_ns", "0"), "%s", answer);
+    game_finish(&game);
+}
+END_TEST
+
+/* A child of a process that made a time namespace lives in it: its monotonic clock is ahead. */
+static void attach_ahead(int answer_fd)
+{
+    struct game game;
+    char answer[1024];
+    FILE *offsets;
+
+    if (unshare(CLONE_NEWTIME) < 0 || (offsets = fopen("/proc/self/timens_offsets", "w")) == NULL ||
+        fputs("monotonic 100000 0", offsets) < 0 || fclose(offsets) != 0)
+        _exit(0); /* not allowed, or a kernel without it: nothing is written */
+    if (fork() == 0) {
+        game_init(&game, "ahead");
+        attach_at(&game, ec_real_ns(), answer, sizeof answer);
+        if (write(answer_fd, answer, strlen(answer)) < 0)
+            _exit(1);
+    }
+    _exit(0);
+}
+
+START_TEST(a_client_in_another_time_namespace_learns_the_offset)
+{
+    char answer[1024] = "";
+    const char *offset;
+    int answer_fds[2];
+    ssize_t bytes;
+
+    ck_assert_int_eq(pipe(answer_fds), 0);
+    if (fork() == 0)
+        attach_ahead(answer_fds[1]);
+    close(answer_fds[1]);
+    bytes = read(answer_fds[0], answer, sizeof answer - 1);
+    close(answer_fds[0]);
+    if (bytes == 0) /* time namespaces are not allowed here */
+        return;
+    offset = strstr(answer, "\"clock_offset_ns\":");
+    ck_assert_msg(offset != NULL, "%s", answer);
+    /* Not more than a minute from minus 100,000 s. */
+    ck_assert_int_eq(atoll(offset + 18) / (100 * EC_NS_PER_S), -999);
 }
 END_TEST
 
@@ -524,6 +592,25 @@ START_TEST(a_hung_up_client_keeps_its_references_while_its_process_lives)
 }
 END_TEST
 
+START_TEST(a_game_whose_last_frame_is_old_is_called_stalled)
+{
+    struct game game;
+    const char *reply;
+
+    game_init(&game, "game");
+    attach_well(&game);
+    reply = line_client_call(&operator, "client.list", NULL);
+    ck_assert_msg(!line_has(reply, "stalled", "true"), "%s", reply); /* it never had one */
+    atomic_store(&own(&game)->pulse.frame_ns, ec_real_ns() - 2 * EC_NS_PER_S);
+    reply = line_client_call(&operator, "client.list", NULL);
+    ck_assert_msg(line_has(reply, "stalled", "true"), "%s", reply);
+    atomic_store(&own(&game)->pulse.step_ns, INT64_MAX); /* a lie */
+    reply = line_client_call(&operator, "client.list", NULL);
+    ck_assert_msg(!line_has(reply, "stalled", "true"), "%s", reply);
+    game_finish(&game);
+}
+END_TEST
+
 START_TEST(lies_in_a_client_segment_do_no_harm)
 {
     struct ec_client_segment *segment;
@@ -606,6 +693,8 @@ int main(void)
     tcase_add_test(attaching, attach_answers_with_the_daemons_segments_read_only);
     tcase_add_loop_test(attaching, a_wrong_segment_header_is_refused_with_both_values, 0,
                         CASES(header_cases));
+    tcase_add_test(attaching, a_late_request_of_the_same_clock_is_no_offset);
+    tcase_add_test(attaching, a_client_in_another_time_namespace_learns_the_offset);
     tcase_add_test(attaching, a_client_that_was_refused_may_try_again);
     tcase_add_test(attaching, attach_wants_exactly_its_three_descriptors);
     tcase_add_test(attaching, the_parameter_says_which_descriptor_is_which);
@@ -618,6 +707,7 @@ int main(void)
     tcase_add_test(ending, detach_gives_references_back);
     tcase_add_test(ending, references_of_a_killed_client_are_gone);
     tcase_add_test(ending, a_hung_up_client_keeps_its_references_while_its_process_lives);
+    tcase_add_test(ending, a_game_whose_last_frame_is_old_is_called_stalled);
     tcase_add_test(ending, lies_in_a_client_segment_do_no_harm);
     tcase_add_test(ending, a_closed_connection_is_listed_with_its_reason_and_bytes);
     tcase_add_test(ending, an_unknown_client_or_process_is_named_in_the_error);
