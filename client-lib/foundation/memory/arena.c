@@ -34,6 +34,7 @@
 #define BYTES_MIN 64
 #define BYTES_MAX ((size_t)1 << 40)
 #define SCOPES_MAX 64
+#define NOBODY UINT64_MAX /* a thread_serial that no thread has */
 #define GIVEN_BACK                                                                                 \
     0xDD /* fill of the debug tier: an odd number, no valid pointer, a NaN-free float */
 
@@ -135,6 +136,7 @@ int ec_arena_create_in(struct ec_memory_sink *sink, const struct ec_arena_desc *
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "arena \"%s\": no memory", desc->name);
     made->sink = sink;
+    made->thread_serial = NOBODY;
     made->tag = desc->tag;
     made->growth_bytes = desc->growth_bytes;
     made->limit_bytes = desc->limit_bytes != 0 ? desc->limit_bytes : SIZE_MAX;
@@ -277,7 +279,7 @@ static __attribute__((noinline)) void *alloc_slowly(struct ec_arena *arena, size
     size_t padding, left;
     void *block;
 
-    if (arena->thread_serial != this_thread || this_thread == 0)
+    if (arena->thread_serial != this_thread)
         bind_thread(arena);
     if (bytes == 0 || bytes > BYTES_MAX || (align & (align - 1)) != 0 || align > ALIGN_MAX) {
         ec_count(&arena->row->failed, 1, false);
@@ -407,7 +409,7 @@ static void begin_step(struct ec_arena *arena)
     const size_t left = (size_t)(arena->chunk->end - arena->position);
 
     arena->step_end = arena->position + (left < EC_TAG_PEAK_STEP ? left : EC_TAG_PEAK_STEP);
-    if (arena->sink != NULL && arena->thread_serial != 0)
+    if (arena->sink != NULL && arena->thread_serial != NOBODY)
         ec_memory_sink_push(arena->sink, &arena->account, arena->tag);
     set(&arena->row->largest_free_bytes, largest_free(arena));
 }
@@ -416,7 +418,7 @@ static void begin_step(struct ec_arena *arena)
  * back is counted for the one that does it. */
 static void give_back(struct ec_arena *arena, const struct scope *to)
 {
-    if (arena->thread_serial != this_thread || this_thread == 0)
+    if (arena->thread_serial != this_thread)
         bind_thread(arena);
     if (get(&arena->row->peak_bytes) < arena->bytes)
         set(&arena->row->peak_bytes, arena->bytes);
