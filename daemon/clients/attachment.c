@@ -1,6 +1,7 @@
 /* attachment.c - check the descriptors of client.attach before any of them is used. */
 #include "clients/attachment.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,7 +72,9 @@ int attachment_check_doorbell(int fd, struct ec_error *why)
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     bytes = readlink(path, what, sizeof what - 1);
     what[bytes < 0 ? 0 : bytes] = '\0';
-    if (strcmp(what, expected) == 0)
-        return EC_OK;
-    return ec_fail(why, EC_ERR_LAYOUT, "descriptor is %s, expected %s", what, expected);
+    if (strcmp(what, expected) != 0)
+        return ec_fail(why, EC_ERR_LAYOUT, "descriptor is %s, expected %s", what, expected);
+    if ((fcntl(fd, F_GETFL) & O_NONBLOCK) == 0) /* a full one would stop whoever rings it */
+        return ec_fail(why, EC_ERR_LAYOUT, "eventfd blocks, expected O_NONBLOCK");
+    return EC_OK;
 }

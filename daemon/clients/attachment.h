@@ -27,7 +27,7 @@ int attachment_init(struct attachment *attachment, const int fds[ATTACH_PARTS],
                     struct ec_error *why);
 void attachment_finish(struct attachment *attachment);
 
-/* A doorbell that a client hands up must be an eventfd: publishers write to it and must not block.
+/* A doorbell that a client hands up must be an eventfd that does not block: publishers write to it.
  * Returns EC_OK, EC_ERR_LAYOUT or EC_ERR_SYSTEM. */
 int attachment_check_doorbell(int fd, struct ec_error *why);
 

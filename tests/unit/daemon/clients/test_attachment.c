@@ -88,6 +88,18 @@ START_TEST(a_doorbell_must_be_an_eventfd)
 }
 END_TEST
 
+START_TEST(a_doorbell_must_not_block)
+{
+    int doorbell = fds[ATTACH_DOORBELL];
+
+    fds[ATTACH_DOORBELL] = eventfd(0, EFD_CLOEXEC);
+    ck_assert_int_eq(attachment_init(&attachment, fds, &why), EC_ERR_LAYOUT);
+    ck_assert_msg(strstr(why.text, "expected O_NONBLOCK") != NULL, "%s", why.text);
+    close(fds[ATTACH_DOORBELL]);
+    fds[ATTACH_DOORBELL] = doorbell;
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("attachment");
@@ -100,6 +112,7 @@ int main(void)
     tcase_add_test(tcase, a_wrong_field_is_named_with_both_values_and_nothing_stays_mapped);
     tcase_add_test(tcase, segments_in_the_wrong_order_are_refused);
     tcase_add_test(tcase, a_doorbell_must_be_an_eventfd);
+    tcase_add_test(tcase, a_doorbell_must_not_block);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
