@@ -93,6 +93,8 @@ static uint32_t claim_shared(struct ec_client_segment *segment)
 
     if (take(segment, EC_THREAD_SLOT_SHARED))
         memcpy(segment->threads[EC_THREAD_SLOT_SHARED].name, name, sizeof name);
+    else
+        raise_high(segment, EC_THREAD_SLOT_SHARED); /* who took it may not have come to that yet */
     return EC_THREAD_SLOT_SHARED;
 }
 
