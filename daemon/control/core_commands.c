@@ -77,6 +77,7 @@ int cmd_core_hello(struct request *request)
     return EC_OK;
 }
 
+/* The echo lies one level deeper than the parameters did; the depth limit is for requests. */
 int cmd_core_ping(struct request *request)
 {
     struct ec_json_writer *w = request->result;

@@ -19,8 +19,7 @@ enum field { FIELD_JSONRPC, FIELD_ID, FIELD_METHOD, FIELD_PARAMS, FIELDS };
 
 static const char *const field_names[FIELDS] = { "jsonrpc", "id", "method", "params" };
 
-typedef int handler_fn(struct request *request);
-
+/* A command without a handler does not link. */
 static handler_fn *const handlers[EC_COMMANDS] = {
 #define COMMAND(id, method, role, flags, help) cmd_##id,
 #define PARAM(name, type, need, min, max, help)
@@ -52,7 +51,7 @@ static void end_request(struct dispatcher *dispatcher);
 
 int dispatcher_init(struct dispatcher *dispatcher, struct services *services, struct ec_error *why)
 {
-    *dispatcher = (struct dispatcher) { .services = services };
+    *dispatcher = (struct dispatcher) { .services = services, .handlers = handlers };
     methods_init(&dispatcher->methods);
     reply_writer_init(&dispatcher->reply, EC_LINE_BYTES - 1);
     reply_writer_init(&dispatcher->data, EC_LINE_BYTES / 2);
@@ -233,7 +232,7 @@ static bool answer(struct dispatcher *dispatcher, struct call *call,
     }
     if (rc == EC_OK) {
         reply_begin(&dispatcher->reply, call->id);
-        rc = handlers[command](&request);
+        rc = dispatcher->handlers[command](&request);
         if (rc == EC_AGAIN && call->deferred != NULL)
             return false;
         if (call->deferred != NULL)

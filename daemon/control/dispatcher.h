@@ -38,8 +38,11 @@ struct line_rights {
     const char *fault; /* why the descriptors cannot be used; NULL: they can */
 };
 
+typedef int handler_fn(struct request *request);
+
 struct dispatcher {
     struct services *services;
+    handler_fn *const *handlers; /* of each command; a test puts in its own */
     struct methods methods;
     struct request_memory memory;
     struct ec_json_writer reply; /* the answer being written, one text */
