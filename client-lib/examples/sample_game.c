@@ -1,4 +1,4 @@
-/* sample_game NAME [RESOURCE...] - a small game without a picture: what a program does with engine-core.
+/* sample_game NAME [GROUP RESOURCE...] - a small game without a picture: what a program does with engine-core.
  *
  * It wakes on each physics step, moves, tells the others where it is, and reads where they are. It
  * holds textures of the daemon, has sparks in a pool and scratch memory in an arena, and gives up what
@@ -46,6 +46,7 @@ struct texture {
 
 struct game {
     const char *name;
+    const char *group; /* of the textures; NULL: it has none */
     struct ec_client *client;
     struct ec_step_clock physics;
     struct ec_publisher *publisher;
@@ -80,6 +81,7 @@ static void age_sparks(struct game *game);
 static void draw(struct game *game);
 static unsigned hold_textures(struct game *game);
 static unsigned drop_textures(struct game *game);
+static void load_group(struct game *game);
 static void heed_breaker(struct game *game, uint32_t level);
 
 static void on_signal(int number)
@@ -94,15 +96,17 @@ int main(int argc, char **argv)
     struct ec_error why = { 0 };
     int rc;
 
-    if (argc < 2 || argc - 2 > TEXTURES_MAX) {
-        fprintf(stderr, "usage: sample_game NAME [RESOURCE...]   (at most %d)\n", TEXTURES_MAX);
+    if (argc < 2 || argc - 3 > TEXTURES_MAX) {
+        fprintf(stderr, "usage: sample_game NAME [GROUP RESOURCE...]   (at most %d)\n",
+                TEXTURES_MAX);
         return 2;
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
     signal(SIGTERM, on_signal);
     signal(SIGINT, on_signal);
     game.name = argv[1];
-    for (int i = 2; i < argc; i++)
+    game.group = argv[2];
+    for (int i = 3; i < argc; i++)
         game.textures[game.texture_count++].name = argv[i];
 
     rc = start(&game, &why);
@@ -305,6 +309,20 @@ static unsigned drop_textures(struct game *game)
     return dropped;
 }
 
+/* A round trip, and the load itself: a real game would do this on a thread of its own. */
+static void load_group(struct game *game)
+{
+    struct ec_error why = { 0 };
+    char params[96], *result = NULL;
+
+    if (game->group == NULL)
+        return;
+    snprintf(params, sizeof params, "{\"group\":\"%s\"}", game->group);
+    if (ec_client_call(game->client, "resource.load", params, &result, &why) < 0)
+        printf("%s: %s\n", game->name, why.text);
+    free(result);
+}
+
 /* From level 2 on: let the textures go and give back the sparks. When it is over: load them again. */
 static void heed_breaker(struct game *game, uint32_t level)
 {
@@ -321,11 +339,7 @@ static void heed_breaker(struct game *game, uint32_t level)
         printf("%s: breaker level %u: %u textures dropped, %llu bytes given back\n", game->name,
                level, dropped, (unsigned long long)freed_bytes);
     } else if (level < EC_BREAKER_EVICTION && game->breaker_level >= EC_BREAKER_EVICTION) {
-        char *result = NULL;
-
-        /* A round trip, and the load itself: a real game would do this on a thread of its own. */
-        ec_client_call(game->client, "resource.load", "{\"group\":\"demo\"}", &result, NULL);
-        free(result);
+        load_group(game);
         printf("%s: breaker level %u again, holds %u of %zu textures\n", game->name, level,
                hold_textures(game), game->texture_count);
     }
