@@ -14,7 +14,8 @@
 #include "daemon/counters.h"
 #include "daemon/log.h"
 
-#define PAUSE_BYTES 65536     /* unsent output above which a client is not read from */
+#define PAUSE_BYTES 65536     /* unsent output above which a client is not read from; with a low */
+#define PAUSE_SHARE 4         /* control.output_bytes it is this part of that */
 #define TAIL_BYTES_KEPT 16384 /* a larger buffer goes back when its line is complete */
 #define TAIL_BYTES_SMALL 4096 /* a line as short as this is read on in small pieces */
 #define DEADLINE_CHECK_MS 250 /* how late the end of a deadline may be noticed */
@@ -75,10 +76,11 @@ static void take_bytes(struct connection *connection, char *data, size_t bytes,
                        struct arrival *arrival);
 static size_t handle_lines(struct connection *connection, char *data, size_t bytes,
                            struct arrival *arrival);
+static bool has_too_much_unsent(const struct connection *connection);
 static void handle_line(struct connection *connection, char *line, size_t bytes,
                         struct line_rights *rights);
 static void keep_tail(struct connection *connection, const char *data, size_t bytes,
-                      const struct arrival *arrival);
+                      struct arrival *arrival);
 static void set_deadline(struct connection *connection, uint64_t deadline_ms);
 static void refuse(struct connection *connection, int code, const char *text);
 static void touch(struct connection *connection);
@@ -457,12 +459,11 @@ static size_t handle_lines(struct connection *connection, char *data, size_t byt
         struct line_rights *rights = NULL;
         char *lf;
 
-        if (output_unsent(&connection->output) > PAUSE_BYTES) {
+        if (has_too_much_unsent(connection)) {
             output_flush(&connection->output, connection->fd);
-            if (output_unsent(&connection->output) > PAUSE_BYTES) {
-                connection->is_paused = true;
+            connection->is_paused = has_too_much_unsent(connection);
+            if (connection->is_paused)
                 break;
-            }
         }
         lf = memchr(data + at + searched, '\n', bytes - at - searched);
         if ((lf == NULL && bytes - at >= EC_LINE_BYTES) ||
@@ -490,6 +491,16 @@ static size_t handle_lines(struct connection *connection, char *data, size_t byt
     if (arrival != NULL && arrival->at != SIZE_MAX)
         arrival->at = arrival->at >= at ? arrival->at - at : SIZE_MAX;
     return at;
+}
+
+/* So that the answers to what is read stay within the limit, unless a single one does not. */
+static bool has_too_much_unsent(const struct connection *connection)
+{
+    const size_t limit =
+        (size_t)config_integer(connection->all->services->config, EC_CONFIG_control_output_bytes) /
+        PAUSE_SHARE;
+
+    return output_unsent(&connection->output) > (limit < PAUSE_BYTES ? limit : PAUSE_BYTES);
 }
 
 static bool is_blank(const char *line, size_t bytes)
@@ -532,7 +543,7 @@ static void handle_line(struct connection *connection, char *line, size_t bytes,
 
 /* The rest of what was received: the beginning of a line, or lines that wait for room in the output. */
 static void keep_tail(struct connection *connection, const char *data, size_t bytes,
-                      const struct arrival *arrival)
+                      struct arrival *arrival)
 {
     if (bytes > connection->tail_capacity) {
         char *grown = realloc(connection->tail, bytes); /* data is the read buffer */
@@ -564,10 +575,12 @@ static void keep_tail(struct connection *connection, const char *data, size_t by
     if (arrival == NULL || arrival->at == SIZE_MAX || connection->rights != NULL)
         return;
     connection->rights = malloc(sizeof *connection->rights);
-    if (connection->rights == NULL)
+    if (connection->rights == NULL) {
         connection->close_reason = "no memory for its line";
-    else
-        *connection->rights = arrival->rights;
+        return;
+    }
+    *connection->rights = arrival->rights;
+    arrival->rights.count = 0; /* they have moved */
 }
 
 static void set_deadline(struct connection *connection, uint64_t deadline_ms)
@@ -615,7 +628,7 @@ static void settle(struct connection *connection)
             end(connection, connection->close_reason);
             return;
         }
-        if (connection->is_paused && output_unsent(output) <= PAUSE_BYTES) {
+        if (connection->is_paused && !has_too_much_unsent(connection)) {
             connection->is_paused = false;
             take_bytes(connection, connection->tail, connection->tail_bytes, NULL);
         } else if (connection->is_at_end && !connection->is_paused && connection->tail_bytes > 0) {
