@@ -57,10 +57,14 @@ struct ec_client_desc {
 /* Connect, say hello, hand up the client's segments and map the daemon's.
  *
  * Returns EC_OK, EC_ERR_PARAM (no name, path over 107 bytes), EC_ERR_DISCONNECTED (no daemon there),
- *         EC_ERR_VERSION, EC_ERR_PERMISSION, EC_ERR_LAYOUT, EC_ERR_TIMEOUT, EC_ERR_MEMORY, EC_ERR_SYSTEM. */
+ *         EC_ERR_VERSION, EC_ERR_PERMISSION, EC_ERR_LAYOUT, EC_ERR_STATE (another time namespace),
+ *         EC_ERR_TIMEOUT, EC_ERR_MEMORY, EC_ERR_SYSTEM. */
 EC_API int ec_client_create(const struct ec_client_desc *desc, struct ec_client **client,
                             struct ec_error *why);
-EC_API void ec_client_destroy(struct ec_client *client); /* accepts NULL */
+
+/* Give everything back to the daemon, which is asked for it and waited for, up to timeout_ms, and free
+ * the client. Accepts NULL. */
+EC_API void ec_client_destroy(struct ec_client *client);
 
 /* The socket that such a path means: path itself, or the default above when it is NULL or empty.
  * buffer gets the path and a NUL; EC_SOCKET_PATH_MAX bytes are always enough.
