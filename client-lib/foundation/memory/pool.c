@@ -292,25 +292,28 @@ static void free_parts(struct ec_pool *pool)
  * are still out end with the pool: all that was allocated is freed. */
 static void end_counts(struct ec_pool *pool)
 {
+    const struct ec_pool_heap *heap = atomic_load_explicit(&pool->heaps, memory_order_acquire);
+    const uint32_t block_bytes = pool->shape.block_bytes;
     struct ec_memory_account account;
-    uint64_t allocs, frees;
+    uint64_t allocs, frees, in, out;
 
     if (pool->sink == NULL)
         return;
     sum_heaps(pool, &allocs, &frees);
+    for (in = out = allocs; heap != NULL; heap = heap->next) {
+        in -= heap->told_allocs;
+        out -= heap->told_frees;
+    }
     account = ec_memory_sink_account(pool->sink, pool->tag);
+    ec_count(&account.tag->allocs, in, account.shared);
+    ec_count(&account.tag->bytes_in, in * block_bytes, account.shared);
+    ec_count(&account.tag->frees, out, account.shared);
+    ec_count(&account.tag->bytes_out, out * block_bytes, account.shared);
     ec_memory_sink_push_bytes(pool->sink, pool->tag,
                               -atomic_load_explicit(&pool->live, memory_order_relaxed) *
-                                  (int64_t)pool->shape.block_bytes);
-    if (pool->row == &pool->row_private) {
-        allocs -= frees; /* the tag knows the rest */
-    } else {
-        ec_count(&account.tag->allocs, allocs, account.shared);
-        ec_count(&account.tag->bytes_in, allocs * pool->shape.block_bytes, account.shared);
+                                  (int64_t)block_bytes);
+    if (pool->row != &pool->row_private)
         ec_memory_sink_row_leave(pool->sink, pool->row);
-    }
-    ec_count(&account.tag->frees, allocs, account.shared);
-    ec_count(&account.tag->bytes_out, allocs * pool->shape.block_bytes, account.shared);
 }
 
 /* What all threads counted, wherever they did. */
