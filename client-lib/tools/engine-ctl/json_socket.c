@@ -1,6 +1,7 @@
 /* Lines to and from the daemon, with one deadline for each call. */
 #include "engine-ctl/json_socket.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <poll.h>
@@ -243,6 +244,7 @@ static int receive(struct json_socket *connection, int64_t deadline_ms, struct e
     const int fd = connection->fd_plus_one - 1;
     ssize_t n;
 
+    assert(connection->capacity > 0);
     if (connection->end == connection->capacity) {
         size_t capacity = connection->capacity * 2;
         char *grown = capacity <= LINE_BYTES_MAX ? realloc(connection->buffer, capacity) : NULL;
