@@ -86,6 +86,9 @@ int cmd_client_list(struct request *request)
              client = clients_next(clients, client)) {
             ec_json_object_begin(writer);
             write_client(request, client);
+            /* client.get has arrays of these names instead */
+            ec_json_member_u64(writer, "ports", client->ports);
+            ec_json_member_u64(writer, "readers", client->readers);
             ec_json_object_end(writer);
         }
     }
@@ -258,8 +261,6 @@ static void write_client(struct request *request, const struct client *client)
                           client->state == CLIENT_CONNECTED ? "connected" : "gone");
     ec_json_member_boolean(writer, "attached", client->attached);
     ec_json_member_i64(writer, "since_ns", client->since_ns);
-    ec_json_member_u64(writer, "ports", client->ports);
-    ec_json_member_u64(writer, "readers", client->readers);
     ec_json_member_u64(writer, "hard_refs", references.hard);
     ec_json_member_u64(writer, "soft_refs", references.soft);
     ec_json_member_u64(writer, "memory_bytes", memory.bytes);
