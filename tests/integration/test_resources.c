@@ -1,0 +1,829 @@
+/* Assets from a real archive, decoded by a real daemon, held by real games. */
+#include <check.h>
+#include <dirent.h>
+#include <engine-core/breaker.h>
+#include <engine-core/client.h>
+#include <engine-core/resource.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "foundation/json/json_scan.h"
+#include "support/daemon.h"
+#include "support/sample_images.h"
+
+static struct daemon_process daemon_process;
+static struct line_client line;
+static char archive[128], folder[128];
+
+/* ---- what is mounted ---- */
+
+static const struct sample_shape shape = { .width = 40, .height = 24, .channels = 4 };
+static const struct sample_shape rgb = { .width = 40, .height = 24, .channels = 3 };
+
+static void add_image(struct sample_zip *zip, const char *name,
+                      void (*make)(struct sample *, const struct sample_shape *),
+                      const struct sample_shape *of)
+{
+    struct sample sample;
+
+    make(&sample, of);
+    sample_zip_add(zip, name, sample.bytes, sample.count);
+    sample_free(&sample);
+}
+
+static void write_archive(void)
+{
+    struct sample_zip zip = { 0 };
+    struct sample sample;
+
+    add_image(&zip, "a.png", sample_png, &shape);
+    add_image(&zip, "b.jpg", sample_jpeg, &rgb);
+    add_image(&zip, "c.tga", sample_tga, &shape);
+    add_image(&zip, "d.bmp", sample_bmp, &rgb);
+    sample_zip_add(&zip, "deep/notes.txt", "what a game reads", 17);
+    sample_png(&sample, &shape);
+    sample_zip_add(&zip, "broken.png", sample.bytes, sample.count / 2);
+    sample_free(&sample);
+    sample_zip_write(&zip, archive);
+}
+
+static void start(const char *const *arguments)
+{
+    daemon_process = (struct daemon_process) { 0 };
+    ck_assert(daemon_prepare(&daemon_process));
+    snprintf(archive, sizeof archive, "%s/assets.zip", daemon_process.directory);
+    snprintf(folder, sizeof folder, "%s/loose", daemon_process.directory);
+    ck_assert_int_eq(mkdir(folder, 0700), 0);
+    write_archive();
+    ck_assert_msg(daemon_start(&daemon_process, arguments), "%s", daemon_process.why);
+    ck_assert(line_client_connect(&line, daemon_process.socket_path));
+    ck_assert_ptr_nonnull(line_client_hello(&line, "test"));
+}
+
+static void remove_file(const char *name)
+{
+    char path[300];
+
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    unlink(path);
+}
+
+static void stop(void)
+{
+    remove_file("link");
+    rmdir(folder);
+    unlink(archive);
+    line_client_close(&line);
+    ck_assert_int_eq(daemon_stop(&daemon_process), 0);
+}
+
+/* ---- asking the daemon ---- */
+
+static const char *call(const char *method, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static const char *call(const char *method, const char *format, ...)
+{
+    static char params[8192];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(params, sizeof params, format, arguments);
+    va_end(arguments);
+    return line_client_call(&line, method, params);
+}
+
+static struct ec_json_span member(struct ec_json_span object, const char *name)
+{
+    struct ec_json_iterator members = ec_json_iterate(object);
+    struct ec_json_span key, value;
+
+    while (ec_json_next_member(&members, &key, &value))
+        if (ec_json_string_equals(key, name))
+            return value;
+    return (struct ec_json_span) { 0 };
+}
+
+/* A value by its path in a reply: "result/assets/bytes". An element of an array is a number. */
+static struct ec_json_span at(const char *reply, const char *path)
+{
+    struct ec_json_span value = ec_json_root(reply, strlen(reply));
+    char copy[128], *rest = copy, *part;
+
+    snprintf(copy, sizeof copy, "%s", path);
+    while ((part = strsep(&rest, "/")) != NULL) {
+        if (ec_json_type_of(value) == EC_JSON_ARRAY) {
+            struct ec_json_iterator elements = ec_json_iterate(value);
+
+            for (int i = atoi(part); i >= 0; i--)
+                if (!ec_json_next_element(&elements, &value))
+                    value = (struct ec_json_span) { 0 };
+        } else {
+            value = member(value, part);
+        }
+    }
+    return value;
+}
+
+static int64_t number(const char *reply, const char *path)
+{
+    int64_t value = 0;
+
+    ck_assert_msg(ec_json_get_i64(at(reply, path), &value) == EC_OK, "no number %s in %s", path,
+                  reply);
+    return value;
+}
+
+static void assert_text(const char *reply, const char *path, const char *expected)
+{
+    char text[512] = "";
+
+    ec_json_get_text(at(reply, path), text, sizeof text);
+    ck_assert_msg(strcmp(text, expected) == 0, "%s is \"%s\" instead of \"%s\" in %s", path, text,
+                  expected, reply);
+}
+
+static void assert_ok(const char *reply)
+{
+    ck_assert_msg(at(reply, "result").text != NULL, "%s", reply);
+}
+
+static void assert_error(const char *reply, int64_t code, const char *part)
+{
+    char text[512] = "";
+
+    ck_assert_int_eq(number(reply, "error/code"), code);
+    ec_json_get_text(at(reply, "error/message"), text, sizeof text);
+    ck_assert_msg(strstr(text, part) != NULL, "\"%s\" does not name \"%s\"", text, part);
+}
+
+static int64_t asset_bytes(void)
+{
+    return number(call("memory.stats", "{}"), "result/assets/bytes");
+}
+
+static int descriptors(void)
+{
+    char path[64];
+    DIR *directory;
+    int count = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)daemon_process.pid);
+    directory = opendir(path);
+    ck_assert_ptr_nonnull(directory);
+    while (readdir(directory) != NULL)
+        count++;
+    closedir(directory);
+    return count;
+}
+
+static void mount_and_define(void)
+{
+    assert_ok(call("resource.mount", "{\"path\":\"%s\"}", archive));
+    assert_ok(
+        call("resource.define",
+             "{\"group\":\"all\",\"resources\":["
+             "{\"name\":\"a.png\",\"kind\":\"image\"},{\"name\":\"b.jpg\",\"kind\":\"image\"},"
+             "{\"name\":\"c.tga\",\"kind\":\"image\"},{\"name\":\"d.bmp\",\"kind\":\"image\"},"
+             "{\"name\":\"notes\",\"path\":\"deep/notes.txt\"}]}"));
+}
+
+static void load(const char *group)
+{
+    assert_text(call("resource.load", "{\"group\":\"%s\"}", group), "result/state", "ready");
+}
+
+/* The next event resource.group of this group with this state. */
+static void await_group(struct line_client *events, const char *group, const char *state)
+{
+    const char *text;
+
+    do {
+        text = line_client_receive(events);
+        ck_assert_ptr_nonnull(text);
+    } while (!ec_json_string_equals(at(text, "params/payload/group"), group) ||
+             !ec_json_string_equals(at(text, "params/payload/state"), state));
+}
+
+static void subscribe(struct line_client *events)
+{
+    ck_assert(line_client_connect(events, daemon_process.socket_path));
+    ck_assert_ptr_nonnull(line_client_hello(events, "events"));
+    assert_ok(line_client_call(events, "event.subscribe", "{\"types\":[\"resource.group\"]}"));
+}
+
+/* ---- being a game ---- */
+
+static struct ec_client *game_create(const char *name)
+{
+    const struct ec_client_desc desc = { .name = name, .socket_path = daemon_process.socket_path };
+    struct ec_client *client = NULL;
+    struct ec_error why = { 0 };
+
+    ck_assert_msg(ec_client_create(&desc, &client, &why) == EC_OK, "%s", why.text);
+    return client;
+}
+
+static ec_resource hold(struct ec_client *client, const char *name, struct ec_resource_view *view)
+{
+    ec_resource resource;
+
+    ck_assert_int_eq(ec_resource_find(client, name, &resource), EC_OK);
+    ck_assert_int_eq(ec_resource_acquire(client, resource, view), EC_OK);
+    return resource;
+}
+
+static void assert_pixels(const struct ec_resource_view *view, const struct sample_shape *of)
+{
+    const unsigned char *pixels = view->data;
+
+    ck_assert_uint_eq(view->content, EC_RESOURCE_IMAGE);
+    ck_assert_uint_eq(view->width, of->width);
+    ck_assert_uint_eq(view->height, of->height);
+    ck_assert_uint_eq(view->channels, of->channels);
+    for (uint32_t y = 0; y < of->height; y++)
+        for (uint32_t x = 0; x < of->width; x++)
+            for (uint32_t c = 0; c < of->channels; c++)
+                ck_assert_uint_eq(pixels[y * view->stride + x * of->channels + c],
+                                  sample_pixel(x, y, c));
+}
+
+/* A game in a process of its own that holds a resource until it is killed. */
+static pid_t game_fork(const char *name)
+{
+    int ready[2];
+    char byte;
+    pid_t pid;
+
+    ck_assert_int_eq(pipe(ready), 0);
+    pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        struct ec_client *client = game_create("doomed");
+
+        hold(client, name, NULL);
+        if (write(ready[1], "", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    close(ready[1]);
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return pid;
+}
+
+/* ---- the tests ---- */
+
+/* Once with membarrier and once without: the games fence themselves then. */
+static const char *const fences[] = { "--set", "resource.membarrier=false", NULL };
+static const char *const *const orders[] = { NULL, fences };
+
+START_TEST(a_game_sees_each_pixel_of_each_format)
+{
+    struct ec_resource_view view;
+    struct ec_client *client;
+    ec_resource resource;
+
+    start(orders[_i]);
+    mount_and_define();
+    load("all");
+    client = game_create("game");
+    resource = hold(client, "a.png", &view);
+    assert_pixels(&view, &shape);
+    ec_resource_release(client, resource);
+    resource = hold(client, "c.tga", &view);
+    assert_pixels(&view, &shape);
+    ec_resource_release(client, resource);
+    resource = hold(client, "d.bmp", &view);
+    assert_pixels(&view, &rgb);
+    ec_resource_release(client, resource);
+    resource = hold(client, "b.jpg", &view);
+    ck_assert_uint_eq(view.channels, 3);
+    for (uint32_t y = 0; y < view.height; y++)
+        for (uint32_t x = 0; x < view.width * 3; x++)
+            ck_assert_int_le(abs(((const unsigned char *)view.data)[y * view.stride + x] -
+                                 sample_jpeg_grey(x / 3, y)),
+                             1);
+    ec_resource_release(client, resource);
+    resource = hold(client, "notes", &view);
+    ck_assert_uint_eq(view.content, EC_RESOURCE_RAW);
+    ck_assert_uint_eq(view.bytes, 17);
+    ck_assert_mem_eq(view.data, "what a game reads", 17);
+    ec_resource_release(client, resource);
+    ck_assert_int_eq(ec_resource_find(client, "nobody", &resource), EC_ERR_NOT_FOUND);
+    ck_assert_uint_eq(resource.value, 0);
+    ck_assert_int_eq(ec_resource_acquire(client, resource, &view), EC_ERR_STALE);
+    ec_client_destroy(client);
+    stop();
+}
+END_TEST
+
+START_TEST(what_is_held_is_kept_and_its_holder_named)
+{
+    struct ec_client *client;
+    ec_resource resource, again;
+    char reason[64];
+    const char *reply;
+
+    start(orders[_i]);
+    mount_and_define();
+    load("all");
+    client = game_create("game");
+    resource = hold(client, "a.png", NULL);
+    reply = call("resource.evict", "{\"group\":\"all\"}");
+    assert_text(reply, "result/kept/0/name", "a.png");
+    snprintf(reason, sizeof reason, "held by client %u", ec_client_id(client));
+    assert_text(reply, "result/kept/0/reason", reason);
+    ck_assert_ptr_null(at(reply, "result/kept/1").text);
+    ck_assert_int_eq(number(reply, "result/freed_bytes"), 4 * 4096);
+    ck_assert_int_eq(asset_bytes(), 4096);
+
+    /* It stays usable, by its holder and by others; the rest is gone. */
+    ck_assert_int_eq(ec_resource_acquire(client, resource, NULL), EC_OK);
+    ec_resource_release(client, resource);
+    ck_assert_int_eq(ec_resource_find(client, "b.jpg", &again), EC_ERR_STATE);
+
+    ec_resource_release(client, resource);
+    reply = call("resource.evict", "{\"group\":\"all\"}");
+    assert_text(reply, "result/evicted/0", "a.png");
+    ck_assert_int_eq(asset_bytes(), 0);
+    ck_assert_int_eq(ec_resource_acquire(client, resource, NULL), EC_ERR_STALE);
+
+    /* Loaded again it has another handle, and the old one stays stale. */
+    load("all");
+    again = hold(client, "a.png", NULL);
+    ck_assert_uint_ne(again.value, resource.value);
+    ck_assert_int_eq(ec_resource_acquire(client, resource, NULL), EC_ERR_STALE);
+    ec_resource_release(client, again);
+    ec_client_destroy(client);
+    stop();
+}
+END_TEST
+
+START_TEST(a_group_that_fails_leaves_nothing_and_names_the_resource)
+{
+    struct ec_client *client;
+    ec_resource resource;
+    const char *reply;
+    int before;
+
+    start(NULL);
+    mount_and_define();
+    assert_ok(call("resource.define", "{\"group\":\"bad\",\"resources\":["
+                                      "{\"name\":\"x\",\"path\":\"a.png\",\"kind\":\"image\"},"
+                                      "{\"name\":\"y\",\"path\":\"broken.png\",\"kind\":\"image\"},"
+                                      "{\"name\":\"z\",\"path\":\"c.tga\",\"kind\":\"image\"}]}"));
+    before = descriptors();
+    for (int round = 0; round < 3; round++) {
+        reply = call("resource.load", "{\"group\":\"bad\"}");
+        assert_error(reply, EC_ERR_GROUP, "group bad: resource y");
+        assert_text(reply, "error/data/group", "bad");
+        assert_text(reply, "error/data/resource", "y");
+        assert_text(reply, "error/data/path", "broken.png");
+        ck_assert_uint_gt(at(reply, "error/data/reason").bytes, 2);
+    }
+    assert_ok(call("resource.unload", "{\"group\":\"bad\"}"));
+    load("all"); /* the workers have come to the end of what was cancelled */
+    assert_ok(call("resource.evict", "{\"group\":\"all\"}"));
+    ck_assert_int_eq(asset_bytes(), 0);
+    ck_assert_int_eq(descriptors(), before);
+    client = game_create("game");
+    ck_assert_int_eq(ec_resource_find(client, "x", &resource), EC_ERR_STATE);
+    ck_assert_int_eq(ec_resource_find(client, "y", &resource), EC_ERR_STATE);
+    ec_client_destroy(client);
+    stop();
+}
+END_TEST
+
+static const struct {
+    const char *resource; /* as in resource.define */
+    const char *part;     /* of the error of the load */
+} bad_resources[] = {
+    { "{\"name\":\"missing.png\",\"kind\":\"image\"}", "not found" },
+    { "{\"name\":\"deep\"}", "directory" },
+    { "{\"name\":\"t\",\"path\":\"deep/notes.txt\",\"kind\":\"image\"}", "no image" },
+    { "{\"name\":\"link\"}", "link" },
+};
+
+START_TEST(what_cannot_be_loaded_says_why)
+{
+    char path[200];
+
+    start(NULL);
+    snprintf(path, sizeof path, "%s/link", folder);
+    ck_assert_int_eq(symlink("/etc/passwd", path), 0);
+    assert_ok(call("resource.mount", "{\"path\":\"%s\"}", archive));
+    assert_ok(call("resource.mount", "{\"path\":\"%s\"}", folder));
+    assert_ok(call("resource.define", "{\"group\":\"g\",\"resources\":[%s]}",
+                   bad_resources[_i].resource));
+    assert_error(call("resource.load", "{\"group\":\"g\"}"), EC_ERR_GROUP, bad_resources[_i].part);
+    stop();
+}
+END_TEST
+
+static const struct {
+    const char *params;
+    int code;
+    const char *part;
+} bad_definitions[] = {
+    { "{\"group\":\"g\",\"resources\":[]}", EC_ERR_PARAM, "empty" },
+    { "{\"group\":\"g\",\"resources\":[7]}", EC_ERR_PARAM, "resources[0]" },
+    { "{\"group\":\"g\",\"resources\":[{}]}", EC_ERR_PARAM, "name is missing" },
+    { "{\"group\":\"g\",\"resources\":[{\"name\":\"\"}]}", EC_ERR_PARAM, "1..127" },
+    { "{\"group\":\"g\",\"resources\":[{\"name\":\"a\",\"kind\":\"song\"}]}", EC_ERR_PARAM,
+      "song" },
+    { "{\"group\":\"g\",\"resources\":[{\"name\":\"a\",\"size\":1}]}", EC_ERR_PARAM, "size" },
+    { "{\"group\":\"g\",\"resources\":[{\"name\":\"a\"},{\"name\":\"a\"}]}", EC_ERR_PARAM,
+      "twice" },
+    { "{\"group\":\"g\",\"residency\":\"eternal\",\"resources\":[{\"name\":\"a\"}]}", EC_ERR_PARAM,
+      "eternal" },
+    { "{\"group\":\"g\",\"resources\":[{\"name\":\"a\",\"path\":\"../a\"}]}", EC_ERR_PATH, ".." },
+    { "{\"group\":\"g\",\"resources\":[{\"name\":\"a\",\"path\":\"/etc/passwd\"}]}", EC_ERR_PATH,
+      "absolute" },
+    { "{\"group\":\"g\",\"resources\":[{\"name\":\"a\",\"path\":\"b\\\\c\"}]}", EC_ERR_PATH, "\\" },
+    { "{\"group\":\"g\",\"resources\":[{\"name\":\"a\",\"path\":\"b\\u0007\"}]}", EC_ERR_PATH,
+      "control" },
+    { "{\"group\":\"g\",\"resources\":[{\"name\":\"a\",\"path\":\"b\\u0000c\"}]}", EC_ERR_PATH,
+      "NUL" },
+    { "{\"group\":\"g\",\"resources\":[{\"name\":\"a/../b\"}]}", EC_ERR_PATH, ".." },
+    { "{\"group\":\"all\",\"resources\":[{\"name\":\"a\"}]}", EC_ERR_STATE, "all" },
+    { "{\"group\":\"g\",\"resources\":[{\"name\":\"fresh\"},{\"name\":\"a.png\"}]}", EC_ERR_STATE,
+      "a.png" },
+};
+
+START_TEST(a_bad_definition_is_named_and_changes_nothing)
+{
+    const char *reply;
+
+    start(NULL);
+    mount_and_define();
+    mount_and_define(); /* the same again is no error */
+    assert_error(call("resource.define", "%s", bad_definitions[_i].params),
+                 bad_definitions[_i].code, bad_definitions[_i].part);
+    reply = call("resource.list", "{}");
+    ck_assert_ptr_nonnull(at(reply, "result/items/4").text);
+    ck_assert_ptr_null(at(reply, "result/items/5").text);
+    ck_assert_ptr_null(at(reply, "result/groups/1").text);
+    assert_error(call("resource.load", "{\"group\":\"g\"}"), EC_ERR_NOT_FOUND, "g");
+    stop();
+}
+END_TEST
+
+START_TEST(references_of_a_killed_game_end_and_the_unload_that_waited_for_them)
+{
+    struct line_client events = { 0 };
+    const char *reply;
+    pid_t pid;
+
+    start(NULL);
+    mount_and_define();
+    load("all");
+    subscribe(&events);
+    pid = game_fork("a.png");
+    reply = call("resource.unload", "{\"group\":\"all\"}");
+    assert_text(reply, "result/state", "unloading");
+    ck_assert_int_eq(number(reply, "result/waiting_for/0/hard_refs"), 1);
+    ck_assert_int_eq(asset_bytes(), 4096);
+    kill(pid, SIGKILL);
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    await_group(&events, "all", "unloaded");
+    ck_assert_int_eq(asset_bytes(), 0);
+    line_client_close(&events);
+    stop();
+}
+END_TEST
+
+START_TEST(an_unload_waits_for_the_last_release)
+{
+    struct line_client events = { 0 };
+    struct ec_client *client;
+    ec_resource resource, other;
+
+    start(NULL);
+    mount_and_define();
+    load("all");
+    subscribe(&events);
+    client = game_create("game");
+    resource = hold(client, "a.png", NULL);
+    assert_text(call("resource.unload", "{\"group\":\"all\"}"), "result/state", "unloading");
+    ck_assert_int_eq(ec_resource_acquire(client, resource, NULL),
+                     EC_AGAIN); /* nobody new gets in */
+    ck_assert_int_eq(ec_resource_find(client, "a.png", &other), EC_AGAIN);
+
+    /* A load calls it back, with the handle that it had. */
+    load("all");
+    ck_assert_int_eq(ec_resource_acquire(client, resource, NULL), EC_OK);
+    ec_resource_release(client, resource);
+
+    assert_text(call("resource.unload", "{\"group\":\"all\"}"), "result/state", "unloading");
+    ec_resource_release(client, resource);
+    await_group(&events, "all", "unloaded");
+    ck_assert_int_eq(asset_bytes(), 0);
+    ck_assert_int_eq(ec_resource_acquire(client, resource, NULL), EC_ERR_STALE);
+    ec_client_destroy(client);
+    line_client_close(&events);
+    stop();
+}
+END_TEST
+
+START_TEST(a_resource_of_two_groups_exists_once_and_stays_for_the_other)
+{
+    const char *reply;
+
+    start(NULL);
+    mount_and_define();
+    assert_ok(call("resource.define", "{\"group\":\"few\",\"resources\":["
+                                      "{\"name\":\"a.png\",\"kind\":\"image\"}]}"));
+    load("all");
+    ck_assert_int_eq(asset_bytes(), 5 * 4096);
+    load("few");
+    ck_assert_int_eq(asset_bytes(), 5 * 4096);
+    reply = call("resource.evict", "{\"group\":\"few\"}");
+    assert_text(reply, "result/kept/0/reason", "needed by another group");
+    assert_text(call("resource.unload", "{\"group\":\"all\"}"), "result/state", "unloaded");
+    ck_assert_int_eq(asset_bytes(), 4096);
+    assert_text(call("resource.list", "{\"group\":\"few\"}"), "result/groups/0/state", "ready");
+    assert_text(call("resource.unload", "{\"group\":\"few\"}"), "result/state", "unloaded");
+    ck_assert_int_eq(asset_bytes(), 0);
+    stop();
+}
+END_TEST
+
+START_TEST(loads_of_one_group_are_joined)
+{
+    const char *load_line =
+        "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resource.load\",\"params\":{\"group\":\"all\"}},"
+        "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"resource.load\",\"params\":{\"group\":\"all\"}}]";
+    const char *reply;
+
+    start(NULL);
+    mount_and_define();
+    ck_assert(line_client_send(&line, load_line));
+    reply = line_client_receive(&line);
+    assert_text(reply, "0/result/state", "ready");
+    assert_text(reply, "1/result/state", "ready");
+    ck_assert_int_eq(number(call("core.info", "{}"), "result/counters/resource.loaded"), 5);
+    stop();
+}
+END_TEST
+
+START_TEST(an_unload_ends_a_load_that_goes_on)
+{
+    const char *both =
+        "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resource.load\",\"params\":{\"group\":\"all\"}},"
+        "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"resource.unload\",\"params\":{\"group\":\"all\"}}]";
+    const char *reply;
+
+    start(NULL);
+    mount_and_define();
+    ck_assert(line_client_send(&line, both));
+    reply = line_client_receive(&line);
+    ck_assert_ptr_nonnull(strstr(reply, "unloaded while it was loading"));
+    load("all"); /* also joins what a worker is just at */
+    assert_text(call("resource.unload", "{\"group\":\"all\"}"), "result/state", "unloaded");
+    ck_assert_int_eq(asset_bytes(), 0);
+    stop();
+}
+END_TEST
+
+START_TEST(a_waiter_that_hangs_up_is_forgotten)
+{
+    struct line_client other = { 0 };
+
+    start(NULL);
+    mount_and_define();
+    ck_assert(line_client_connect(&other, daemon_process.socket_path));
+    ck_assert(line_client_send(&other, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resource.load\","
+                                       "\"params\":{\"group\":\"all\"}}"));
+    line_client_close(&other);
+    load("all");
+    stop();
+}
+END_TEST
+
+START_TEST(pinned_groups_stay_and_the_oldest_go_first)
+{
+    const char *reply;
+
+    start(NULL);
+    mount_and_define();
+    assert_ok(call("resource.define", "{\"group\":\"pin\",\"residency\":\"pinned\",\"resources\":"
+                                      "[{\"name\":\"p\",\"path\":\"a.png\",\"kind\":\"image\"}]}"));
+    assert_ok(call("resource.define", "{\"group\":\"old\",\"resources\":"
+                                      "[{\"name\":\"o\",\"path\":\"a.png\",\"kind\":\"image\"}]}"));
+    assert_ok(call("resource.define", "{\"group\":\"soft\",\"residency\":\"evictable\","
+                                      "\"resources\":[{\"name\":\"s\",\"path\":\"a.png\"}]}"));
+    load("old");
+    load("pin");
+    load("all");
+    load("soft");
+    reply = call("resource.evict", "{\"bytes\":1}");
+    assert_text(reply, "result/evicted/0",
+                "s"); /* evictable before auto, though it is the newest */
+    ck_assert_ptr_null(at(reply, "result/evicted/1").text);
+    assert_text(call("resource.evict", "{\"bytes\":1}"), "result/evicted/0", "o");
+    reply = call("resource.evict", "{\"bytes\":1000000000}");
+    assert_text(reply, "result/kept/0/name", "p");
+    assert_text(reply, "result/kept/0/reason", "pinned");
+    ck_assert_int_eq(asset_bytes(), 4096);
+    assert_error(call("resource.evict", "{}"), EC_ERR_PARAM, "bytes or group");
+    stop();
+}
+END_TEST
+
+START_TEST(the_breaker_evicts_what_nobody_holds_and_games_see_it)
+{
+    struct ec_client *client;
+    ec_resource held, other;
+    const char *reply;
+
+    start(NULL);
+    mount_and_define();
+    load("all");
+    client = game_create("game");
+    held = hold(client, "a.png", NULL);
+    ck_assert_int_eq(ec_resource_find(client, "c.tga", &other), EC_OK);
+    reply = call("breaker.trip", "{\"level\":2,\"reason\":\"test\"}");
+    ck_assert_int_eq(number(reply, "result/freed_bytes"), 4 * 4096);
+    assert_text(reply, "result/evicted/0", "all");
+    ck_assert_uint_eq(ec_breaker_level(client), 2);
+    ck_assert_int_eq(ec_resource_acquire(client, other, NULL), EC_ERR_STALE);
+    ck_assert_int_eq(ec_resource_acquire(client, held, NULL), EC_OK);
+    assert_text(call("resource.list", "{\"group\":\"all\"}"), "result/groups/0/state", "evicted");
+    ec_client_destroy(client);
+    stop();
+}
+END_TEST
+
+START_TEST(mounts_are_checked)
+{
+    const char *const missing[] = { "--set", "resource.mounts=/nowhere/at/all", NULL };
+    struct daemon_process failing = { 0 };
+
+    ck_assert(daemon_prepare(&failing));
+    ck_assert(!daemon_start(&failing, missing));
+    ck_assert_ptr_nonnull(strstr(failing.why, "/nowhere/at/all"));
+
+    start(NULL);
+    assert_error(call("resource.mount", "{\"path\":\"/nowhere\"}"), EC_ERR_NOT_FOUND, "/nowhere");
+    assert_error(call("resource.mount", "{\"path\":\"relative\"}"), EC_ERR_PATH, "relative");
+    assert_error(call("resource.mount", "{\"path\":\"%s\"}", daemon_process.socket_path),
+                 EC_ERR_PATH, "neither");
+    assert_error(call("resource.mount", "{\"path\":\"/etc/passwd\"}"), EC_ERR_PATH, "/etc/passwd");
+    assert_error(call("resource.mount", "{\"path\":\"%s\",\"at\":\"/a/..\"}", archive), EC_ERR_PATH,
+                 "..");
+    assert_ok(call("resource.mount", "{\"path\":\"%s\",\"at\":\"/base\"}", archive));
+    assert_error(call("resource.mount", "{\"path\":\"%s\"}", archive), EC_ERR_STATE, "/base");
+    assert_ok(call("resource.define",
+                   "{\"group\":\"g\",\"resources\":[{\"name\":\"base/deep/notes.txt\"}]}"));
+    load("g");
+    stop();
+}
+END_TEST
+
+START_TEST(limits_of_the_configuration_hold)
+{
+    static const char *const arguments[] = { "--set", "resource.pixels_max=959", NULL };
+
+    start(arguments);
+    mount_and_define();
+    assert_error(call("resource.load", "{\"group\":\"all\"}"), EC_ERR_GROUP, "959");
+    stop();
+}
+END_TEST
+
+START_TEST(a_full_heap_is_an_error_of_the_load)
+{
+    static const char *const arguments[] = { "--set", "resource.heap_bytes=1048576", NULL };
+    const struct sample_shape large = { .width = 600, .height = 600, .channels = 3 };
+    struct sample_zip zip = { 0 };
+    char path[160];
+
+    start(arguments);
+    mount_and_define();
+    snprintf(path, sizeof path, "%s/large.zip", daemon_process.directory);
+    add_image(&zip, "large.png", sample_png, &large);
+    sample_zip_write(&zip, path);
+    assert_ok(call("resource.mount", "{\"path\":\"%s\"}", path));
+    assert_ok(call("resource.define", "{\"group\":\"large\",\"resources\":"
+                                      "[{\"name\":\"large.png\",\"kind\":\"image\"}]}"));
+    assert_error(call("resource.load", "{\"group\":\"large\"}"), EC_ERR_GROUP, "heap");
+    load("all"); /* what fits still goes */
+    unlink(path);
+    stop();
+}
+END_TEST
+
+/* Damaged copies of good images, each a group of its own: an error or an image, never more. */
+#define BROKEN 60
+
+START_TEST(a_corpus_of_broken_images_harms_nobody)
+{
+    void (*const make[])(struct sample *, const struct sample_shape *) = { sample_png, sample_jpeg,
+                                                                           sample_tga, sample_bmp };
+    struct sample_zip zip = { 0 };
+    char path[160], name[32];
+    int before;
+
+    start(NULL);
+    srandom(7);
+    for (unsigned i = 0; i < BROKEN; i++) {
+        struct sample sample;
+
+        make[i % 4](&sample, &rgb);
+        for (unsigned flips = 0; flips < 4; flips++)
+            sample.bytes[(size_t)random() % (flips < 2 ? 60 : sample.count)] ^=
+                (unsigned char)(1u << random() % 8);
+        snprintf(name, sizeof name, "%u", i);
+        sample_zip_add(&zip, name, sample.bytes, i % 3 == 0 ? sample.count / 2 : sample.count);
+        sample_free(&sample);
+    }
+    snprintf(path, sizeof path, "%s/broken.zip", daemon_process.directory);
+    sample_zip_write(&zip, path);
+    mount_and_define();
+    assert_ok(call("resource.mount", "{\"path\":\"%s\"}", path));
+    load("all");
+    before = descriptors();
+    for (unsigned i = 0; i < BROKEN; i++) {
+        const char *reply;
+
+        assert_ok(
+            call("resource.define",
+                 "{\"group\":\"broken %u\",\"resources\":[{\"name\":\"%u\",\"kind\":\"image\"}]}",
+                 i, i));
+        reply = call("resource.load", "{\"group\":\"broken %u\"}", i);
+        if (at(reply, "error").text != NULL)
+            ck_assert_int_eq(number(reply, "error/code"), EC_ERR_GROUP);
+        assert_ok(call("resource.unload", "{\"group\":\"broken %u\"}", i));
+    }
+    ck_assert_int_eq(asset_bytes(), 5 * 4096);
+    ck_assert_int_eq(descriptors(), before);
+    unlink(path);
+    stop();
+}
+END_TEST
+
+START_TEST(the_references_of_a_client_are_listed)
+{
+    struct ec_client *client;
+    const char *reply;
+
+    start(NULL);
+    mount_and_define();
+    load("all");
+    client = game_create("game");
+    hold(client, "c.tga", NULL);
+    hold(client, "c.tga", NULL);
+    reply = call("client.get", "{\"client_id\":%u}", ec_client_id(client));
+    assert_text(reply, "result/references/0/name", "c.tga");
+    ck_assert_int_eq(number(reply, "result/references/0/hard_refs"), 2);
+    reply = call("resource.list", "{\"group\":\"all\"}");
+    ck_assert_int_eq(number(reply, "result/groups/0/hard_refs"), 2);
+    ck_assert_int_eq(number(reply, "result/items/2/hard_refs"), 2);
+    ck_assert_int_eq(number(reply, "result/items/2/meta/width"), 40);
+    ec_client_destroy(client);
+    stop();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("resources");
+    TCase *tcase = tcase_create("resources");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, a_game_sees_each_pixel_of_each_format, 0, 2);
+    tcase_add_loop_test(tcase, what_is_held_is_kept_and_its_holder_named, 0, 2);
+    tcase_add_test(tcase, a_group_that_fails_leaves_nothing_and_names_the_resource);
+    tcase_add_loop_test(tcase, what_cannot_be_loaded_says_why, 0,
+                        sizeof bad_resources / sizeof bad_resources[0]);
+    tcase_add_loop_test(tcase, a_bad_definition_is_named_and_changes_nothing, 0,
+                        sizeof bad_definitions / sizeof bad_definitions[0]);
+    tcase_add_test(tcase, references_of_a_killed_game_end_and_the_unload_that_waited_for_them);
+    tcase_add_test(tcase, an_unload_waits_for_the_last_release);
+    tcase_add_test(tcase, a_resource_of_two_groups_exists_once_and_stays_for_the_other);
+    tcase_add_test(tcase, loads_of_one_group_are_joined);
+    tcase_add_test(tcase, an_unload_ends_a_load_that_goes_on);
+    tcase_add_test(tcase, a_waiter_that_hangs_up_is_forgotten);
+    tcase_add_test(tcase, pinned_groups_stay_and_the_oldest_go_first);
+    tcase_add_test(tcase, the_breaker_evicts_what_nobody_holds_and_games_see_it);
+    tcase_add_test(tcase, mounts_are_checked);
+    tcase_add_test(tcase, limits_of_the_configuration_hold);
+    tcase_add_test(tcase, a_full_heap_is_an_error_of_the_load);
+    tcase_add_test(tcase, a_corpus_of_broken_images_harms_nobody);
+    tcase_add_test(tcase, the_references_of_a_client_are_listed);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
