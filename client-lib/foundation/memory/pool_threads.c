@@ -79,9 +79,11 @@ struct ec_pool_heap *ec_pool_threads_heap(struct ec_pool *pool)
         return heap;
     if (thread->gone)
         return NULL;
-    if (pool->sink != NULL)
-        account =
-            ec_memory_sink_account(pool->sink, pool->tag); /* outside the lock: foreign code */
+    if (pool->sink != NULL) { /* outside the lock: foreign code */
+        account = ec_memory_sink_account(pool->sink, pool->tag);
+        if (account.shared) /* a magazine leans on counters that have one writer */
+            return NULL;
+    }
     pthread_mutex_lock(&lock);
     if (know_thread(thread) && have_place(thread, pool->index))
         heap = ec_pool_heap_create(pool, thread, true);
