@@ -118,9 +118,9 @@ static inline uint64_t get(const _Atomic uint64_t *value)
 }
 
 /* Bytes from the address to the next multiple of align, a power of two. */
-static inline size_t padding_for(const char *address, size_t align)
+static inline size_t padding_for(uintptr_t address, size_t align)
 {
-    return (size_t)(-(uintptr_t)address & (align - 1));
+    return (size_t)(-address & (align - 1));
 }
 
 int ec_arena_create_in(struct ec_memory_sink *sink, const struct ec_arena_desc *desc,
@@ -182,7 +182,7 @@ void ec_arena_destroy(struct ec_arena *arena)
 void *ec_arena_alloc(struct ec_arena *arena, size_t bytes, size_t align)
 {
     const size_t alignment = align != 0 ? align : ALIGN_DEFAULT;
-    const size_t padding = padding_for(arena->position, alignment);
+    const size_t padding = padding_for((uintptr_t)arena->position, alignment);
     const size_t left = (size_t)(arena->step_end - arena->position);
 
     if (__builtin_expect(arena->thread_serial != this_thread || padding > left ||
@@ -285,12 +285,12 @@ static __attribute__((noinline)) void *alloc_slowly(struct ec_arena *arena, size
         ec_count(&arena->row->failed, 1, false);
         return NULL;
     }
-    padding = padding_for(arena->position, align);
+    padding = padding_for((uintptr_t)arena->position, align);
     left = (size_t)(arena->chunk->end - arena->position);
     if (padding > left || bytes > left - padding) {
         if (!next_chunk(arena, bytes, align))
             return take_fallback(arena, bytes, align);
-        padding = padding_for(arena->position, align);
+        padding = padding_for((uintptr_t)arena->position, align);
     }
     block = take(arena, padding, bytes);
     begin_step(arena);
@@ -333,7 +333,7 @@ static void *take_fallback(struct ec_arena *arena, size_t bytes, size_t align)
         return NULL;
     }
     block = base + sizeof *fallback;
-    block += padding_for(block, align);
+    block += padding_for((uintptr_t)block, align);
     fallback = (struct fallback *)(void *)(block - sizeof *fallback);
     *fallback = (struct fallback) { .next = arena->fallbacks, .base = base };
     arena->fallbacks = fallback;
