@@ -44,6 +44,7 @@ static struct {
     _Atomic int level;
     _Atomic bool running;
     _Atomic bool stopping;
+    _Atomic bool is_stuck; /* while stopping: stderr takes nothing, so do not wait for it again */
     _Atomic uint64_t lost;
     _Atomic uint64_t next;   /* position of the next record; callers */
     uint64_t written;        /* position of the next one to write; writer */
@@ -74,6 +75,7 @@ int log_start(void)
         atomic_store_explicit(&sink.ring[i].turn, i, memory_order_relaxed);
     atomic_store_explicit(&sink.next, 0, memory_order_relaxed);
     atomic_store_explicit(&sink.stopping, false, memory_order_relaxed);
+    atomic_store_explicit(&sink.is_stuck, false, memory_order_relaxed);
     sink.written = 0;
     sink.lost_reported = atomic_load_explicit(&sink.lost, memory_order_relaxed);
 
@@ -290,11 +292,14 @@ static void write_all(const char *line, size_t bytes)
 {
     while (bytes > 0) {
         struct pollfd polled = { .fd = STDERR_FILENO, .events = POLLOUT };
-        const int ready = poll(&polled, 1, LOG_STUCK_MS);
+        const bool is_stuck = atomic_load_explicit(&sink.is_stuck, memory_order_relaxed);
+        const int ready = poll(&polled, 1, is_stuck ? 0 : LOG_STUCK_MS);
         ssize_t written;
 
-        if (ready == 0 && atomic_load_explicit(&sink.stopping, memory_order_relaxed))
+        if (ready == 0 && atomic_load_explicit(&sink.stopping, memory_order_relaxed)) {
+            atomic_store_explicit(&sink.is_stuck, true, memory_order_relaxed);
             return;
+        }
         if (ready <= 0)
             continue;
         written = write(STDERR_FILENO, line, bytes);
