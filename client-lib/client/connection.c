@@ -255,6 +255,24 @@ int ec_connection_call(struct ec_connection *connection, struct ec_call *call, s
     return rc == EC_OK ? EC_OK : ec_error_prefix(why, rc, "%s", call->method);
 }
 
+int ec_connection_notify(struct ec_connection *connection, const char *method, const char *params,
+                         struct ec_error *why)
+{
+    const int64_t deadline_ns = now_ns() + (int64_t)connection->timeout_ms * 1000000;
+    const struct ec_call call = { .method = method, .params = params };
+    struct ec_json_writer line;
+    int rc;
+
+    if (!ec_connection_is_open(connection))
+        return ec_fail(why, EC_ERR_DISCONNECTED, "%s: not connected to the daemon", method);
+    ec_json_writer_init_growing(&line, grow, NULL, EC_LINE_BYTES);
+    rc = write_request(&line, 0, &call, why);
+    if (rc == EC_OK)
+        rc = send_line(connection, &line, &call, deadline_ns, why);
+    free(line.base);
+    return rc == EC_OK ? EC_OK : ec_error_prefix(why, rc, "%s", method);
+}
+
 void ec_call_finish(struct ec_call *call)
 {
     for (unsigned i = 0; i < call->reply_fd_count; i++)
@@ -475,7 +493,8 @@ static int write_request(struct ec_json_writer *line, uint64_t id, const struct 
         return rc;
     ec_json_object_begin(line);
     ec_json_member_string(line, "jsonrpc", "2.0");
-    ec_json_member_u64(line, "id", id);
+    if (id != 0) /* 0: a notification */
+        ec_json_member_u64(line, "id", id);
     ec_json_member_string(line, "method", call->method);
     if (params.text != NULL)
         ec_json_member_raw(line, "params", params);

@@ -71,6 +71,11 @@ int ec_connection_call(struct ec_connection *connection, struct ec_call *call,
                        struct ec_error *why);
 void ec_call_finish(struct ec_call *call); /* closes the descriptors that were not taken */
 
+/* Send a notification: nobody answers, so a handler may do it too. params is JSON text of an object.
+ * Returns EC_OK, EC_ERR_DISCONNECTED, EC_ERR_TIMEOUT or as ec_connection_call. */
+int ec_connection_notify(struct ec_connection *connection, const char *method, const char *params,
+                         struct ec_error *why);
+
 /* Most methods that can have a handler. */
 #define EC_NOTIFICATIONS_MAX 8
 

@@ -1,6 +1,7 @@
 /* event_peers.c - what the daemon announces about ports and readers; see event_peers.h. */
 #include "client/event_peers.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,28 +59,47 @@ static bool deliver(struct ec_event_peers *peers, struct ec_early *news)
             ec_publisher_remove_reader(p, news->reader_id);
         else
             ec_publisher_add_reader(p, news);
+        news->accepted = !news->removed;
         return true;
     }
     return false;
 }
 
+/* Tell the daemon that a port knows its reader: the reader may be waiting for that. Not with the mutex
+ * held, because sending may wait. */
+static void tell_accepted(struct ec_event_peers *peers, const struct ec_early *news)
+{
+    char params[96];
+
+    if (!news->accepted)
+        return;
+    snprintf(params, sizeof params, "{\"port_id\":%u,\"reader_id\":%u}", (uint32_t)news->id,
+             (uint32_t)news->reader_id);
+    ec_connection_notify(peers->connection, "event.reader.accept", params, NULL);
+}
+
 static void receive(struct ec_event_peers *peers, struct ec_early *news, int *fds,
                     unsigned fd_count)
 {
+    bool keep;
+
     for (unsigned i = 0; i < 2; i++) {
         news->fds[i] = i < fd_count ? fds[i] : -1;
         if (i < fd_count)
             fds[i] = -1;
     }
     pthread_mutex_lock(&peers->mutex);
-    if (deliver(peers, news) || peers->early_count >= EARLY_MAX) {
-        early_free(news);
-    } else {
+    keep = !deliver(peers, news) && peers->early_count < EARLY_MAX;
+    if (keep) {
         news->next = peers->early;
         peers->early = news;
         peers->early_count++;
     }
     pthread_mutex_unlock(&peers->mutex);
+    if (!keep) {
+        tell_accepted(peers, news);
+        early_free(news);
+    }
 }
 
 static void on_port_added(void *context, struct ec_json_span params, int *fds, unsigned fd_count)
@@ -272,6 +292,7 @@ int ec_event_peers_create(struct ec_client *client, struct ec_error *why)
     if (peers == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "%zu bytes for the event peers", sizeof *peers);
     pthread_mutex_init(&peers->mutex, NULL);
+    peers->connection = client->connection;
     client->event_peers = peers;
     for (size_t i = 0; i < sizeof handlers / sizeof handlers[0]; i++) {
         int rc = ec_connection_on(client->connection, handlers[i].method, handlers[i].fn, peers);

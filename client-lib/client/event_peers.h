@@ -42,8 +42,9 @@ struct ec_peer_port {
     uint32_t client_id;
     uint32_t reader_slot; /* in the port's readers[] */
     uint64_t delivered;
-    bool removed; /* its publisher is gone: drain it, then unmap */
-    bool broken;  /* its ring made no sense */
+    bool from_tail; /* it was there before the subscriber */
+    bool removed;   /* its publisher is gone: drain it, then unmap */
+    bool broken;    /* its ring made no sense */
 };
 
 /* What the service thread tells a reading thread. */
@@ -66,10 +67,12 @@ struct ec_early {
     uint32_t reader_slot;
     uint64_t reader_id;
     bool reliable;
-    int fds[2]; /* -1: none */
+    bool accepted; /* a publisher of ours knows the reader now: tell the daemon */
+    int fds[2];    /* -1: none */
 };
 
 struct ec_event_peers {
+    struct ec_connection *connection;
     pthread_mutex_t mutex;
     struct ec_publisher *publishers;
     struct ec_subscriber *subscribers;

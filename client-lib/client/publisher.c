@@ -141,6 +141,16 @@ static int open_port(struct ec_publisher *publisher, const char *name, uint32_t 
     return rc;
 }
 
+/* The readers that were there before come as notifications right behind the port's answer, so one more
+ * answer means that they are known: none of them misses the first event. */
+static void await_readers(struct ec_publisher *publisher)
+{
+    struct ec_call call = { .method = "core.ping" };
+
+    ec_connection_call(publisher->client->connection, &call, NULL);
+    ec_call_finish(&call);
+}
+
 int ec_publisher_create(struct ec_client *client, const struct ec_publisher_desc *desc,
                         struct ec_publisher **publisher, struct ec_error *why)
 {
@@ -174,6 +184,7 @@ int ec_publisher_create(struct ec_client *client, const struct ec_publisher_desc
     }
     ec_publisher_stamp(made);
     ec_event_peers_add_publisher(client->event_peers, made);
+    await_readers(made);
     *publisher = made;
     return EC_OK;
 }

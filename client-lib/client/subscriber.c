@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -105,6 +106,7 @@ void ec_subscriber_add_port(struct ec_subscriber *subscriber, struct ec_early *n
     port->port_id = news->port_id;
     port->client_id = news->client_id;
     port->reader_slot = news->reader_slot;
+    port->from_tail = start == EC_PORT_START_TAIL;
     ec_port_reading_init(&port->reading, &port->map,
                          &ec_client_cursors(subscriber->client)->cursor[news->cursor],
                          subscriber->reader_id, start);
@@ -173,6 +175,20 @@ static int take_ports(struct ec_subscriber *subscriber, struct ec_call *call,
     return EC_OK;
 }
 
+/* The slot may have served an earlier subscriber. */
+static void clear_rows(struct ec_reader_type *rows)
+{
+    for (uint32_t i = 0; i < EC_READER_TYPES_MAX; i++) {
+        if (atomic_load_explicit(&rows[i].delivered, memory_order_relaxed) == 0)
+            continue;
+        atomic_store_explicit(&rows[i].type, 0, memory_order_relaxed);
+        atomic_store_explicit(&rows[i].delivered, 0, memory_order_relaxed);
+        for (uint32_t b = 0; b < EC_HISTOGRAM_BUCKETS; b++)
+            atomic_store_explicit(&rows[i].latency.bucket[b], 0, memory_order_relaxed);
+        atomic_store_explicit(&rows[i].latency.max_ns, 0, memory_order_relaxed);
+    }
+}
+
 static int open_reader(struct ec_subscriber *subscriber, const struct ec_subscriber_desc *desc,
                        struct ec_error *why)
 {
@@ -203,6 +219,7 @@ static int open_reader(struct ec_subscriber *subscriber, const struct ec_subscri
 
         subscriber->epoch = &cursors->sleep[slot].epoch;
         subscriber->rows = cursors->types[slot];
+        clear_rows(subscriber->rows);
         rc = take_ports(subscriber, &call, values[2], why);
     }
     ec_call_finish(&call);
@@ -246,6 +263,53 @@ static int check_desc(const struct ec_subscriber_desc *desc, struct ec_error *wh
     return EC_OK;
 }
 
+/* Take what the service thread left, oldest first. */
+static void apply_changes(struct ec_subscriber *subscriber)
+{
+    struct ec_subscriber_change *change, *ordered = NULL;
+
+    change = atomic_exchange_explicit(&subscriber->changes, NULL, memory_order_acquire);
+    while (change != NULL) {
+        struct ec_subscriber_change *next = change->next;
+
+        change->next = ordered;
+        ordered = change;
+        change = next;
+    }
+    while (ordered != NULL) {
+        struct ec_subscriber_change *next = ordered->next;
+
+        if (ordered->added != NULL) {
+            ordered->added->next = subscriber->ports;
+            subscriber->ports = ordered->added;
+        } else {
+            for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next)
+                if (port->port_id == ordered->removed_id)
+                    port->removed = true;
+        }
+        free(ordered);
+        ordered = next;
+    }
+}
+
+/* Wait until all publishers know this reader, and begin behind what they published before that: from
+ * here on nothing is lost. One that is stopped does not hold us up for longer than the daemon waits for
+ * it; what it lets us lose is counted. */
+static void sync_reader(struct ec_subscriber *subscriber)
+{
+    struct ec_call call = { .method = "event.reader.sync" };
+    char request[64];
+
+    snprintf(request, sizeof request, "{\"reader_id\":%u}", (uint32_t)subscriber->reader_id);
+    call.params = request;
+    ec_connection_call(subscriber->client->connection, &call, NULL);
+    ec_call_finish(&call);
+    apply_changes(subscriber);
+    for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next)
+        if (port->from_tail)
+            ec_port_skip_to_tail(&port->reading);
+}
+
 int ec_subscriber_create(struct ec_client *client, const struct ec_subscriber_desc *desc,
                          struct ec_subscriber **subscriber, struct ec_error *why)
 {
@@ -279,6 +343,7 @@ int ec_subscriber_create(struct ec_client *client, const struct ec_subscriber_de
         return ec_error_prefix(why, rc, "create subscriber");
     }
     ec_event_peers_add_subscriber(client->event_peers, made);
+    sync_reader(made);
     *subscriber = made;
     return EC_OK;
 }
@@ -287,16 +352,11 @@ void ec_subscriber_destroy(struct ec_subscriber *subscriber)
 {
     struct ec_call call = { .method = "event.reader.close" };
     char request[64];
-    struct ec_json_writer w;
 
     if (subscriber == NULL)
         return;
     ec_event_peers_remove_subscriber(subscriber->client->event_peers, subscriber);
-    ec_json_writer_init(&w, request, sizeof request - 1);
-    ec_json_object_begin(&w);
-    ec_json_member_u64(&w, "reader_id", subscriber->reader_id);
-    ec_json_object_end(&w);
-    request[w.bytes] = '\0';
+    snprintf(request, sizeof request, "{\"reader_id\":%u}", (uint32_t)subscriber->reader_id);
     call.params = request;
     /* Without a daemon nobody is told; publishers demote the cursor that no longer moves. */
     ec_connection_call(subscriber->client->connection, &call, NULL);
@@ -320,35 +380,6 @@ static void drop_port(struct ec_subscriber *subscriber, struct ec_peer_port *por
     subscriber->lost_bytes += port->reading.lost_bytes;
     subscriber->broken += port->broken;
     free_port(port);
-}
-
-/* Take what the service thread left, oldest first. */
-static void apply_changes(struct ec_subscriber *subscriber)
-{
-    struct ec_subscriber_change *change, *ordered = NULL;
-
-    change = atomic_exchange_explicit(&subscriber->changes, NULL, memory_order_acquire);
-    while (change != NULL) {
-        struct ec_subscriber_change *next = change->next;
-
-        change->next = ordered;
-        ordered = change;
-        change = next;
-    }
-    while (ordered != NULL) {
-        struct ec_subscriber_change *next = ordered->next;
-
-        if (ordered->added != NULL) {
-            ordered->added->next = subscriber->ports;
-            subscriber->ports = ordered->added;
-        } else {
-            for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next)
-                if (port->port_id == ordered->removed_id)
-                    port->removed = true;
-        }
-        free(ordered);
-        ordered = next;
-    }
 }
 
 static bool wants(const struct ec_subscriber *subscriber, uint64_t type)

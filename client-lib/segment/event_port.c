@@ -11,9 +11,6 @@
  * at after each event, changes once per page and not once per event. */
 #define INTENT_STEP 4096u
 
-/* While a newcomer's cursor is awaited, cursors are looked at again after this many bytes. */
-#define NEWCOMER_BYTES 4096u
-
 /* A claim takes at most this part of the ring, so that readers always have some way to go. */
 #define CLAIM_SHARE 4u
 
@@ -118,12 +115,16 @@ void ec_port_writer_finish(struct ec_port_writer *writer)
 void ec_port_post(struct ec_port_writer *writer, struct ec_port_change *change)
 {
     struct ec_port_change *head = atomic_load_explicit(&writer->changes, memory_order_relaxed);
+    int doorbell_fd = change->add ? change->peer.doorbell_fd : -1; /* change may go right away */
 
     do
         change->next = head;
     while (!atomic_compare_exchange_weak_explicit(&writer->changes, &head, change,
                                                   memory_order_release, /* with take: acquire */
                                                   memory_order_relaxed));
+    atomic_thread_fence(memory_order_seq_cst); /* [3] */
+    if (doorbell_fd >= 0)
+        (void)!write(doorbell_fd, &(uint64_t) { 1 }, sizeof(uint64_t));
 }
 
 struct ec_port_change *ec_port_take_done(struct ec_port_writer *writer)
@@ -158,7 +159,9 @@ static void add_peer(struct ec_port_writer *writer, struct ec_port_change *chang
         return;
     }
     peer = &writer->peers[writer->peer_count++];
-    *peer = (struct ec_port_peer_state) { .peer = change->peer, .added_by = change };
+    *peer = (struct ec_port_peer_state) { .peer = change->peer,
+                                          .added_by = change,
+                                          .joined = writer->flushed };
     atomic_store_explicit(&writer->port->readers[peer->peer.slot].reader_id, peer->peer.reader_id,
                           memory_order_relaxed);
     set_peer_state(writer, peer, EC_READER_NONE);
@@ -280,6 +283,15 @@ static void admit_peer(struct ec_port_writer *writer, struct ec_port_peer_state 
         set_peer_state(writer, peer, EC_READER_ADMITTED);
 }
 
+/* Where a reader without a cursor is taken to be: what was flushed before it was known is not promised
+ * to it, and neither is what an open batch has overtaken already. */
+static uint64_t joined_position(const struct ec_port_writer *writer,
+                                const struct ec_port_peer_state *peer)
+{
+    return peer->joined + writer->capacity < writer->intent ? writer->intent - writer->capacity
+                                                            : peer->joined;
+}
+
 /* The position of the slowest reliable reader, and who that is; UINT64_MAX when there is none. */
 static uint64_t slowest_peer(struct ec_port_writer *writer, struct ec_port_peer_state **slowest)
 {
@@ -292,9 +304,12 @@ static uint64_t slowest_peer(struct ec_port_writer *writer, struct ec_port_peer_
 
         if (peer->state == EC_READER_NONE)
             admit_peer(writer, peer);
-        if (peer->state != EC_READER_ADMITTED)
+        if (peer->state == EC_READER_NONE && peer->peer.reliable)
+            cursor = joined_position(writer, peer);
+        else if (peer->state == EC_READER_ADMITTED)
+            cursor = atomic_load_explicit(peer->peer.cursor, memory_order_acquire); /* [4] */
+        else
             continue;
-        cursor = atomic_load_explicit(peer->peer.cursor, memory_order_acquire); /* [4] */
         if (cursor > writer->position || cursor + writer->capacity < writer->intent) {
             set_peer_state(writer, peer, EC_READER_BROKEN); /* nonsense: never waited for again */
             continue;
@@ -328,15 +343,6 @@ static bool demote_if_stalled(struct ec_port_writer *writer, struct ec_port_peer
     return true;
 }
 
-/* Somebody whose cursor is not valid yet? */
-static bool has_newcomer(const struct ec_port_writer *writer)
-{
-    for (uint32_t i = 0; i < writer->peer_count; i++)
-        if (writer->peers[i].state == EC_READER_NONE)
-            return true;
-    return false;
-}
-
 /* Look at the cursors: may events be written up to end? Sets the limit. */
 static bool make_room(struct ec_port_writer *writer, uint64_t end)
 {
@@ -349,8 +355,6 @@ static bool make_room(struct ec_port_writer *writer, uint64_t end)
                                             : least + writer->capacity;
         if (end <= writer->limit) {
             writer->blocked_since = 0;
-            if (has_newcomer(writer) && writer->limit > end + NEWCOMER_BYTES)
-                writer->limit = end + NEWCOMER_BYTES;
             return true;
         }
         if (!demote_if_stalled(writer, slowest)) {
@@ -398,9 +402,9 @@ uint32_t ec_port_flush(struct ec_port_writer *writer)
     writer->flushed = writer->position;
     atomic_store_explicit(&writer->port->published, writer->sequence, memory_order_release);
     atomic_store_explicit(&writer->port->tail, writer->position, memory_order_release); /* [1] */
-    if (writer->peer_count == 0)
-        return 0;
-    atomic_thread_fence(memory_order_seq_cst); /* [3] */
+    atomic_thread_fence(memory_order_seq_cst);                                          /* [3] */
+    if (atomic_load_explicit(&writer->changes, memory_order_relaxed) != NULL)
+        ec_port_apply_changes(writer);
     for (uint32_t i = 0; i < writer->peer_count; i++) {
         struct ec_port_peer_state *peer = &writer->peers[i];
         uint32_t epoch = atomic_load_explicit(peer->peer.epoch, memory_order_relaxed);
@@ -481,6 +485,25 @@ static bool read_mark(const struct ec_event_port *port, uint64_t sequence, uint6
     return atomic_load_explicit(&mark->sequence, memory_order_relaxed) == sequence;
 }
 
+/* Take position and sequence of the next event from the newest mark, which has both together. It is
+ * missing only while the publisher laps the marks; a hostile one makes us give up and stay where we
+ * are, where the next peek finds out. */
+static void find_tail(struct ec_port_reading *reading)
+{
+    for (int tries = 0; tries < 1000; tries++) {
+        uint64_t sequence = atomic_load_explicit(&reading->port->published, memory_order_acquire);
+        uint64_t position;
+
+        if (sequence < reading->expected)
+            return;
+        if (!read_mark(reading->port, sequence, &position) || position < reading->position)
+            continue;
+        reading->position = position;
+        reading->expected = sequence;
+        return;
+    }
+}
+
 void ec_port_reading_init(struct ec_port_reading *reading, const struct ec_segment_map *map,
                           struct ec_cursor_slot *slot, uint64_t reader_id, enum ec_port_start start)
 {
@@ -493,20 +516,8 @@ void ec_port_reading_init(struct ec_port_reading *reading, const struct ec_segme
         .mirrored = map->mapped_bytes != map->bytes,
         .slot = slot,
     };
-    /* The mark of the newest sequence gives position and sequence together. It is missing only while
-     * the publisher laps the marks; a hostile one makes us give up and start at the beginning, where
-     * the first peek finds out. */
-    for (int tries = 0; start == EC_PORT_START_TAIL && tries < 1000; tries++) {
-        uint64_t sequence = atomic_load_explicit(&port->published, memory_order_acquire);
-
-        if (sequence == 0)
-            break;
-        if (read_mark(port, sequence, &reading->position)) {
-            reading->expected = sequence;
-            break;
-        }
-        reading->position = 0;
-    }
+    if (start == EC_PORT_START_TAIL)
+        find_tail(reading);
     reading->tail = reading->shown = reading->position;
     atomic_store_explicit(&slot->delivered, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->lost_events, 0, memory_order_relaxed);
@@ -514,6 +525,13 @@ void ec_port_reading_init(struct ec_port_reading *reading, const struct ec_segme
     atomic_store_explicit(&slot->position, reading->position, memory_order_relaxed);
     atomic_store_explicit(&slot->reader_id, reader_id,
                           memory_order_release); /* with admit_peer's acquire */
+}
+
+void ec_port_skip_to_tail(struct ec_port_reading *reading)
+{
+    find_tail(reading);
+    reading->tail = reading->position;
+    ec_port_show_cursor(reading);
 }
 
 void ec_port_reading_finish(struct ec_port_reading *reading)

@@ -11,15 +11,20 @@
  *           write header and payload            acquire fence             [2]
  *   flush:  marks, published, tail (release) [1]  tail_intent: position + ring_bytes below it?
  *           full fence               [3]          then the event was overwritten meanwhile: lapped
- *           epoch odd? ring once per epoch      cursor := position (release)          [4]
+ *           mailbox; epoch odd? ring once       cursor := position (release)          [4]
  *   full:   cursor (acquire)         [4]        sleep: epoch odd, full fence [3], tail once more
  *
  * [1] Who sees the tail sees the events before it.
  * [2] Who reads any new byte also sees the intent that announced it. A release store of the intent
  *     would not do: it keeps earlier writes before it, and here the bytes come after.
  * [3] Store-load on both sides (Dekker): either the reader sees the new tail, or the publisher sees
- *     the odd epoch. An epoch is rung once, so a reader that is slow to wake costs nothing.
+ *     the odd epoch. An epoch is rung once, so a reader that is slow to wake costs nothing. Who joins
+ *     is posted to the mailbox, then a full fence, then its bell: either the publisher sees the post in
+ *     its flush, or the reader, woken, sees the tail.
  * [4] The reader has used all before its cursor; the publisher may overwrite it.
+ *
+ * A reliable reader is waited for from the moment that the publishing thread knows it, at the tail of
+ * that moment, until its own cursor is there: nothing is lost in between.
  *
  * Every reader validates after use, reliable ones too: they may be demoted while they read. What a
  * reader finds in a port is a stranger's: lengths are loaded once and bounded, positions masked. What
@@ -70,7 +75,8 @@ struct ec_port_peer_state {
     struct ec_port_peer peer;
     struct ec_port_change *added_by; /* goes to done when the peer is removed */
     enum ec_port_reader_state state;
-    uint32_t rung; /* the epoch that was last rung */
+    uint64_t joined; /* the tail when the publishing thread learned of it */
+    uint32_t rung;   /* the epoch that was last rung */
 };
 
 struct ec_port_writer {
@@ -125,7 +131,8 @@ void ec_port_commit(struct ec_port_writer *writer, const struct ec_event_header 
 /* Make all committed events visible and wake sleeping readers. Returns the number of bells rung. */
 uint32_t ec_port_flush(struct ec_port_writer *writer);
 
-/* Thread: any. The writer owns the change until it comes back from ec_port_take_done. */
+/* Hand over a change; a reader that joins is rung, for what was published before it was known.
+ * Thread: any. The writer owns the change until it comes back from ec_port_take_done. */
 void ec_port_post(struct ec_port_writer *writer, struct ec_port_change *change);
 /* Changes that the publishing thread has dealt with, as a list. Thread: any. */
 struct ec_port_change *ec_port_take_done(struct ec_port_writer *writer);
@@ -164,6 +171,8 @@ int ec_port_map(struct ec_segment_map *map, int fd, struct ec_error *why);
 void ec_port_reading_init(struct ec_port_reading *reading, const struct ec_segment_map *map,
                           struct ec_cursor_slot *slot, uint64_t reader_id,
                           enum ec_port_start start);
+/* Pass over what is there without counting it as lost; for a reader that begins anew. */
+void ec_port_skip_to_tail(struct ec_port_reading *reading);
 /* Give the slot back: its reader_id becomes 0. */
 void ec_port_reading_finish(struct ec_port_reading *reading);
 

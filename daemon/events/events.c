@@ -10,6 +10,7 @@
 #include "daemon/log.h"
 #include "daemon/segments.h"
 #include "daemon/services.h"
+#include "events/joining.h"
 #include "events/registry.h"
 
 #define OWN_RING_BYTES (1024u * 1024)
@@ -217,6 +218,7 @@ static void client_left(void *context, struct client *client)
     if (owner == NULL)
         return;
     routes_remove_owner(&events->routes, owner);
+    joining_check(events);
     memcpy(left.name, client->name, sizeof left.name);
     events_publish_system(events, EC_SYSTEM_client_left, &left);
 }
@@ -295,6 +297,7 @@ void events_shutdown(struct services *services)
         return;
     if (events->rate_timer != NULL)
         uv_close((uv_handle_t *)events->rate_timer, on_closed);
+    joining_finish(events);
     subscriptions_finish(&events->subscriptions);
     while (events->routes.owners != NULL)
         routes_remove_owner(&events->routes, events->routes.owners);

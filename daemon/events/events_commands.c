@@ -8,6 +8,7 @@
 #include "daemon/config.h"
 #include "daemon/log.h"
 #include "daemon/request.h"
+#include "events/joining.h"
 #include "events/registry.h"
 
 /* ---- types ----------------------------------------------------------------------------------- */
@@ -359,6 +360,7 @@ int cmd_event_port_close(struct request *request)
     if (port == NULL || port->owner->client != request->client)
         return ec_fail(request->why, EC_ERR_NOT_FOUND, "this client has no port %u", id);
     routes_close_port(&events->routes, port);
+    joining_check(events);
     ec_json_object_begin(request->result);
     ec_json_member_u64(request->result, "port_id", id);
     ec_json_object_end(request->result);
@@ -427,6 +429,42 @@ int cmd_event_reader_open(struct request *request)
     return rc;
 }
 
+int cmd_event_reader_accept(struct request *request)
+{
+    const struct params_event_reader_accept *params = request->params;
+    struct events *events = request->services->events;
+    uint32_t port_id = (uint32_t)params->port_id.integer;
+    struct route_port *port = routes_find_port(&events->routes, port_id);
+    struct route_link *link;
+
+    if (port == NULL || port->owner->client != request->client)
+        return ec_fail(request->why, EC_ERR_NOT_FOUND, "this client has no port %u", port_id);
+    link = port->links;
+    while (link != NULL && link->reader->id != (uint32_t)params->reader_id.integer)
+        link = link->next_of_port;
+    if (link == NULL)
+        return ec_fail(request->why, EC_ERR_NOT_FOUND, "port %u has no reader %u", port_id,
+                       (uint32_t)params->reader_id.integer);
+    link->accepted = true;
+    joining_check(events);
+    ec_json_object_begin(request->result);
+    ec_json_member_boolean(request->result, "accepted", true);
+    ec_json_object_end(request->result);
+    return EC_OK;
+}
+
+int cmd_event_reader_sync(struct request *request)
+{
+    const struct params_event_reader_sync *params = request->params;
+    struct events *events = request->services->events;
+    uint32_t id = (uint32_t)params->reader_id.integer;
+    struct route_reader *reader = routes_find_reader(&events->routes, id);
+
+    if (reader == NULL || reader->owner->client != request->client)
+        return ec_fail(request->why, EC_ERR_NOT_FOUND, "this client has no reader %u", id);
+    return joining_wait(events, reader, request);
+}
+
 int cmd_event_reader_close(struct request *request)
 {
     const struct params_event_reader_close *params = request->params;
@@ -437,6 +475,7 @@ int cmd_event_reader_close(struct request *request)
     if (reader == NULL || reader->owner->client != request->client)
         return ec_fail(request->why, EC_ERR_NOT_FOUND, "this client has no reader %u", id);
     routes_close_reader(&events->routes, reader);
+    joining_check(events);
     ec_json_object_begin(request->result);
     ec_json_member_u64(request->result, "reader_id", id);
     ec_json_object_end(request->result);

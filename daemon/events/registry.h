@@ -21,6 +21,8 @@ struct events {
     struct route_port *port;
     struct event_type *system[EC_SYSTEM_EVENTS];
 
+    struct joining *joining; /* readers that wait for their publishers (joining.c) */
+
     uv_timer_t *rate_timer; /* samples rates once a second */
     int64_t sampled_ns;
 };

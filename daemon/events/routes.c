@@ -155,6 +155,7 @@ static int add_link(struct route_port *port, struct route_reader *reader, struct
     }
     made->port = port;
     made->reader = reader;
+    made->accepted = port->owner->client == NULL; /* ours is told by a call */
     made->next_of_port = port->links;
     port->links = made;
     made->next_of_reader = reader->links;
@@ -287,6 +288,7 @@ int routes_open_port(struct routes *routes, struct route_owner *owner, const cha
         }
         tell_reader_added(routes, link);
         tell_publisher_added(routes, link);
+        link->accepted = true; /* the library awaits these before the first event */
     }
     return EC_OK;
 }

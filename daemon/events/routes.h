@@ -31,6 +31,7 @@ struct route_link {
     struct route_link *next_of_reader;
     uint32_t cursor;      /* in the cursor segment of the reader's owner */
     uint32_t reader_slot; /* in the port's readers[] */
+    bool accepted;        /* the publishing process has handed it to its publishing thread */
 };
 
 struct route_port {
