@@ -12,7 +12,7 @@ help: ## this list
 run: packages-build packages-sample build-release ## daemon, two sample games and a live summary; RUN_SECONDS=5 ends it
 	@client-lib/examples/run-demo
 
-test: packages-build packages-test ## build and test in every form: compilers, sanitizers, models, fuzzers
+test: packages-build packages-test packages-sample ## build and test in every form: compilers, sanitizers, models, fuzzers
 	@.ci/test
 
 soak: packages-build packages-test build-asan build-fuzz ## the long forms: SOAK_ROUNDS of integration, SOAK_FUZZ_S each fuzzer
