@@ -9,10 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "proto/line.h"
@@ -274,6 +275,24 @@ START_TEST(the_service_manager_hears_of_start_reload_and_stop)
     ck_assert_ptr_nonnull(message);
     ck_assert_msg(strstr(message, "STOPPING=1") != NULL, "%s", message);
     ck_assert_int_eq(daemon_wait(&second), 0);
+}
+END_TEST
+
+START_TEST(the_watchdog_is_fed)
+{
+    struct daemon_process second = { 0 };
+    unsigned fed = 0;
+
+    setenv("WATCHDOG_USEC", "20000", 1);
+    ck_assert_msg(daemon_start(&second, NULL), "%s", second.why);
+    unsetenv("WATCHDOG_USEC");
+    while (fed < 3) {
+        const char *message = daemon_notification(&second);
+
+        ck_assert_ptr_nonnull(message);
+        fed += strstr(message, "WATCHDOG=1") != NULL;
+    }
+    ck_assert_int_eq(daemon_stop(&second), 0);
 }
 END_TEST
 
@@ -774,6 +793,75 @@ START_TEST(a_connection_too_many_is_told_so)
 }
 END_TEST
 
+/* Another user, whom the mode of the socket lets in. */
+static void connect_as_nobody(const char *path)
+{
+    struct line_client other;
+    const char *reply;
+
+    if (setgid(65534) < 0 || setuid(65534) < 0 || !line_client_connect(&other, path))
+        _exit(1);
+    reply = line_client_receive(&other);
+    if (reply == NULL || strstr(reply, ERROR("null", "-32003")) == NULL)
+        _exit(2);
+    _exit(line_client_receive(&other) == NULL ? 0 : 3);
+}
+
+START_TEST(a_user_without_a_right_is_told_so)
+{
+    pid_t child;
+    int status;
+
+    if (geteuid() != 0)
+        return; /* nobody else can be played */
+    ck_assert_int_eq(chmod(daemon_process.directory, 0755), 0);
+    ck_assert_int_eq(chmod(daemon_process.socket_path, 0666), 0);
+    child = fork();
+    if (child == 0)
+        connect_as_nobody(daemon_process.socket_path);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(WEXITSTATUS(status), 0);
+    ck_assert(strstr(line_client_call(&client, "core.info", NULL), "\"control.refused\":1") !=
+              NULL);
+}
+END_TEST
+
+START_TEST(a_daemon_without_descriptors_left_hangs_up_and_goes_on)
+{
+    struct daemon_process second = { 0 };
+    struct rlimit before, few;
+    struct line_client clients[100];
+    unsigned served = 0;
+
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = 64;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    ck_assert_msg(daemon_start(&second, NULL), "%s", second.why);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    for (unsigned i = 0; i < 100; i++)
+        ck_assert(line_client_connect(&clients[i], second.socket_path));
+    for (unsigned i = 0; i < 100; i++) {
+        const char *reply;
+
+        line_client_send(&clients[i], PING("1"));
+        reply = line_client_receive(&clients[i]);
+        served += reply != NULL && strstr(reply, PONG("1")) != NULL;
+    }
+    ck_assert_uint_gt(served, 10);
+    ck_assert_uint_lt(served, 64);
+    for (unsigned i = 0; i < 100; i++)
+        line_client_close(&clients[i]);
+    do { /* until the daemon has noticed that they are gone */
+        ck_assert(line_client_connect(&clients[0], second.socket_path));
+        line_client_send(&clients[0], PING("2"));
+        served = line_client_receive(&clients[0]) != NULL;
+        line_client_close(&clients[0]);
+    } while (served == 0);
+    ck_assert_int_eq(daemon_stop(&second), 0);
+}
+END_TEST
+
 START_TEST(one_that_never_reads_does_not_disturb_the_others)
 {
     static const char request[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"core.discover\"}\n";
@@ -821,6 +909,7 @@ int main(void)
     tcase_add_test(of_socket, a_socket_that_another_took_over_is_left_alone);
     tcase_add_test(of_socket, a_socket_that_is_passed_is_used_and_left_where_it_is);
     tcase_add_test(of_socket, the_service_manager_hears_of_start_reload_and_stop);
+    tcase_add_test(of_socket, the_watchdog_is_fed);
     tcase_add_loop_test(of_socket, wrong_usage_has_its_own_exit_code, 0, 4);
     tcase_add_loop_test(of_socket, reference_pages_are_printed, 0, 5);
     tcase_add_test(of_socket, a_wrong_configuration_names_file_line_and_column);
@@ -852,6 +941,8 @@ int main(void)
     tcase_add_test(of_protocol, more_descriptors_than_a_line_may_have_are_all_closed);
     tcase_add_test(of_protocol, ten_thousand_visitors_leave_nothing_behind);
     tcase_add_test(of_protocol, a_connection_too_many_is_told_so);
+    tcase_add_test(of_protocol, a_user_without_a_right_is_told_so);
+    tcase_add_test(of_protocol, a_daemon_without_descriptors_left_hangs_up_and_goes_on);
     tcase_add_test(of_protocol, one_that_never_reads_does_not_disturb_the_others);
     suite_add_tcase(suite, of_protocol);
 
