@@ -1,0 +1,455 @@
+/* bench_resources.c - shared assets: what holding, finding and evicting them costs.
+ *
+ *     bench_resources
+ *
+ *   resources.acquire             acquire + release  against  + 1 and - 1 of a private counter
+ *   resources.acquire_2           the same while a second process does it, too
+ *   resources.acquire_roundtrip   the same  against  asking another process over AF_UNIX, twice
+ *   resources.acquire_view        the same with a fresh view each time, printed
+ *   resources.lookup              find by name  against  uthash with the same keys
+ *   resources.evict               order -> memory back, 100 MB  against  bare punching of holes
+ *
+ * The games are real clients of a real daemon on a socket of its own. */
+#include <engine-core/client.h>
+#include <engine-core/resource.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uthash.h>
+
+#include "bench/harness.h"
+#include "support/daemon.h"
+#include "support/sample_images.h"
+
+#define PAIRS_A_RUN 1000000 /* a few milliseconds */
+#define ROUND_TRIPS_A_RUN 500
+#define NAMES 4096
+#define LARGE_COUNT 10
+#define LARGE_BYTES (10u << 20)
+
+static struct daemon_process daemon_;
+static char archive[128];
+
+static void say(struct ec_client *client, const char *method, const char *params)
+{
+    struct ec_error why = { 0 };
+    char *result = NULL;
+
+    if (ec_client_call(client, method, params, &result, &why) != EC_OK)
+        bench_fail("%s: %s", method, why.text);
+    free(result);
+}
+
+static struct ec_client *game(void)
+{
+    const struct ec_client_desc desc = { .name = "bench", .socket_path = daemon_.socket_path };
+    struct ec_client *client;
+    struct ec_error why = { 0 };
+
+    if (ec_client_create(&desc, &client, &why) != EC_OK)
+        bench_fail("%s", why.text);
+    return client;
+}
+
+static ec_resource loaded(struct ec_client *client, const char *group, const char *name)
+{
+    ec_resource resource;
+    char params[128];
+
+    snprintf(params, sizeof params, "{\"group\":\"%s\"}", group);
+    say(client, "resource.load", params);
+    if (ec_resource_find(client, name, &resource) != EC_OK)
+        bench_fail("%s is not there", name);
+    return resource;
+}
+
+/* ---- acquire ---------------------------------------------------------------------------------- */
+
+static double hold_and_release(struct ec_client *client, ec_resource resource,
+                               struct ec_resource_view *view)
+{
+    int64_t begin = bench_ns();
+
+    for (unsigned i = 0; i < PAIRS_A_RUN; i++) {
+        if (ec_resource_acquire(client, resource, view) != EC_OK)
+            bench_fail("acquire failed");
+        ec_resource_release(client, resource);
+    }
+    return (double)(bench_ns() - begin) / PAIRS_A_RUN;
+}
+
+static void run_acquire(bool with_view, int processor)
+{
+    struct ec_client *client = game();
+    ec_resource resource = loaded(client, "names", "name 7");
+    struct ec_resource_view view;
+
+    bench_pin(processor);
+    hold_and_release(client, resource, &view);
+    bench_ready();
+    while (bench_next()) {
+        long before = bench_switches();
+        double ns = hold_and_release(client, resource, with_view ? &view : NULL);
+
+        bench_answer(ns, bench_switches() - before);
+    }
+    ec_client_destroy(client);
+}
+
+static void acquire(const void *context)
+{
+    (void)context;
+    run_acquire(false, 0);
+}
+
+static void acquire_with_view(const void *context)
+{
+    (void)context;
+    run_acquire(true, 0);
+}
+
+/* The second game: holds and releases while the shared word is the number of the run. */
+static void second_game(struct bench_partner *parent, const void *context)
+{
+    struct ec_client *client = game();
+    ec_resource resource = loaded(client, "names", "name 7");
+    const _Atomic uint64_t *now = context;
+    uint64_t run;
+
+    bench_pin(1);
+    bench_partner_send(parent, 0);
+    while (bench_partner_wait(parent, &run)) {
+        bench_partner_send(parent, 0);
+        while (atomic_load_explicit(now, memory_order_relaxed) == run) {
+            if (ec_resource_acquire(client, resource, NULL) == EC_OK)
+                ec_resource_release(client, resource);
+        }
+    }
+    ec_client_destroy(client);
+}
+
+static void acquire_beside_another(const void *context)
+{
+    _Atomic uint64_t *now =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct bench_partner partner;
+    struct ec_client *client;
+    ec_resource resource;
+    uint64_t run = 0, value;
+
+    (void)context;
+    if (now == MAP_FAILED)
+        bench_fail("mmap failed");
+    bench_partner_start(&partner, second_game, now);
+    bench_partner_wait(&partner, &value);
+    client = game();
+    resource = loaded(client, "names", "name 7");
+    bench_pin(0);
+    bench_ready();
+    while (bench_next()) {
+        long before;
+        double ns;
+
+        atomic_store(now, ++run);
+        bench_partner_send(&partner, run);
+        bench_partner_wait(&partner, &value);
+        before = bench_switches();
+        ns = hold_and_release(client, resource, NULL);
+        bench_answer(ns, bench_switches() - before);
+        atomic_store(now, 0);
+    }
+    bench_partner_end(&partner);
+    ec_client_destroy(client);
+}
+
+/* What a game would do for an asset of its own: raise the count of the object at hand and lower it. */
+static void private_counter(const void *context)
+{
+    _Atomic int32_t *counters = calloc(NAMES, sizeof *counters);
+
+    (void)context;
+    if (counters == NULL)
+        bench_fail("no memory");
+    bench_pin(0);
+    bench_ready();
+    while (bench_next()) {
+        long before = bench_switches();
+        int64_t begin = bench_ns();
+
+        for (unsigned i = 0; i < PAIRS_A_RUN; i++) {
+            _Atomic int32_t *counter = &counters[7];
+
+            __asm__ volatile("" : "+r"(counter) : : "memory"); /* which one is known only now */
+            atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                                  memory_order_relaxed);
+            __asm__ volatile("" : "+r"(counter) : : "memory"); /* it is used in between */
+            atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) - 1,
+                                  memory_order_relaxed);
+        }
+        bench_answer((double)(bench_ns() - begin) / PAIRS_A_RUN, bench_switches() - before);
+    }
+    free(counters);
+}
+
+/* ---- the same by asking ----------------------------------------------------------------------- */
+
+static void keeper(struct bench_partner *parent, const void *context)
+{
+    int fd = *(const int *)context;
+    uint64_t message;
+
+    (void)parent;
+    while (recv(fd, &message, sizeof message, 0) == (ssize_t)sizeof message)
+        if (send(fd, &message, sizeof message, MSG_NOSIGNAL) != (ssize_t)sizeof message)
+            return;
+}
+
+static void ask(int fd, uint64_t message)
+{
+    if (send(fd, &message, sizeof message, MSG_NOSIGNAL) != (ssize_t)sizeof message ||
+        recv(fd, &message, sizeof message, 0) != (ssize_t)sizeof message)
+        bench_fail("the keeper has gone");
+}
+
+static void round_trips(const void *context)
+{
+    struct bench_partner partner;
+    int ends[2];
+
+    (void)context;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+        bench_fail("socketpair failed");
+    bench_partner_start(&partner, keeper, &ends[1]);
+    close(ends[1]);
+    bench_ready();
+    while (bench_next()) {
+        int64_t begin = bench_ns();
+
+        for (unsigned i = 0; i < ROUND_TRIPS_A_RUN; i++) {
+            ask(ends[0], 1);
+            ask(ends[0], 0);
+        }
+        /* Each round trip is two switches of both processes: none of them is a disturbance. */
+        bench_answer((double)(bench_ns() - begin) / ROUND_TRIPS_A_RUN, 0);
+    }
+    shutdown(ends[0], SHUT_RDWR);
+    bench_partner_end(&partner);
+}
+
+/* ---- lookup ----------------------------------------------------------------------------------- */
+
+struct known {
+    char name[32];
+    uint64_t handle;
+    UT_hash_handle hh;
+};
+
+static char names[NAMES][32];
+
+static void names_make(void)
+{
+    for (unsigned i = 0; i < NAMES; i++)
+        snprintf(names[i], sizeof names[i], "name %u", i * 2654435761u % NAMES);
+}
+
+static void lookup(const void *context)
+{
+    struct ec_client *client = game();
+    ec_resource resource = loaded(client, "names", "name 7");
+
+    (void)context;
+    bench_pin(0);
+    bench_ready();
+    while (bench_next()) {
+        long before = bench_switches();
+        int64_t begin = bench_ns();
+
+        for (unsigned round = 0; round < 10; round++)
+            for (unsigned i = 0; i < NAMES; i++)
+                if (ec_resource_find(client, names[i], &resource) != EC_OK)
+                    bench_fail("%s was not found", names[i]);
+        bench_answer((double)(bench_ns() - begin) / (10 * NAMES), bench_switches() - before);
+    }
+    ec_client_destroy(client);
+}
+
+static void lookup_uthash(const void *context)
+{
+    struct known *table = NULL, *rows = calloc(NAMES, sizeof *rows), *found;
+
+    (void)context;
+    if (rows == NULL)
+        bench_fail("no memory");
+    for (unsigned i = 0; i < NAMES; i++) {
+        snprintf(rows[i].name, sizeof rows[i].name, "name %u", i);
+        rows[i].handle = i + 1;
+        HASH_ADD_STR(table, name, &rows[i]);
+    }
+    bench_pin(0);
+    bench_ready();
+    while (bench_next()) {
+        long before = bench_switches();
+        int64_t begin = bench_ns();
+
+        for (unsigned round = 0; round < 10; round++)
+            for (unsigned i = 0; i < NAMES; i++) {
+                HASH_FIND_STR(table, names[i], found);
+                if (found == NULL || found->handle == 0)
+                    bench_fail("%s was not found", names[i]);
+            }
+        bench_answer((double)(bench_ns() - begin) / (10 * NAMES), bench_switches() - before);
+    }
+    HASH_CLEAR(hh, table);
+    free(rows);
+}
+
+/* ---- evict ------------------------------------------------------------------------------------ */
+
+static void evict(const void *context)
+{
+    struct ec_client *client = game();
+
+    (void)context;
+    bench_ready();
+    while (bench_next()) {
+        int64_t begin;
+
+        say(client, "resource.load", "{\"group\":\"large\"}");
+        begin = bench_ns();
+        say(client, "resource.evict", "{\"group\":\"large\"}");
+        bench_answer((double)(bench_ns() - begin) / 1e6, 0);
+    }
+    ec_client_destroy(client);
+}
+
+static void punch(const void *context)
+{
+    int fd = memfd_create("bench", MFD_CLOEXEC);
+
+    (void)context;
+    if (fd < 0 || ftruncate(fd, 1 << 30) < 0)
+        bench_fail("memfd failed");
+    bench_ready();
+    while (bench_next()) {
+        unsigned char *base;
+        int64_t begin;
+
+        if (fallocate(fd, 0, 0, (off_t)LARGE_BYTES * LARGE_COUNT) < 0)
+            bench_fail("fallocate failed");
+        base = mmap(NULL, LARGE_BYTES * LARGE_COUNT, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        if (base == MAP_FAILED)
+            bench_fail("mmap failed");
+        memset(base, 7, LARGE_BYTES * LARGE_COUNT); /* mapped, as the heap is by the daemon */
+        begin = bench_ns();
+        for (unsigned i = 0; i < LARGE_COUNT; i++)
+            if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)LARGE_BYTES * i,
+                          LARGE_BYTES) < 0)
+                bench_fail("punch failed");
+        bench_answer((double)(bench_ns() - begin) / 1e6, 0);
+        munmap(base, LARGE_BYTES * LARGE_COUNT);
+    }
+    close(fd);
+}
+
+/* ---- content and rows ------------------------------------------------------------------------- */
+
+static void define(struct line_client *line, const char *group, const char *format, unsigned count)
+{
+    char *params = malloc(64 + (size_t)count * 64);
+    size_t at;
+
+    if (params == NULL)
+        bench_fail("no memory");
+    at = (size_t)sprintf(params, "{\"group\":\"%s\",\"resources\":[", group);
+    for (unsigned i = 0; i < count; i++) {
+        at += (size_t)sprintf(params + at, "%s{\"name\":\"", i > 0 ? "," : "");
+        at += (size_t)sprintf(params + at, strcmp(group, "large") == 0 ? "large %u" : "name %u", i);
+        at += (size_t)sprintf(params + at, "\",\"path\":\"%s\"}", format);
+    }
+    strcpy(params + at, "]}");
+    if (strstr(line_client_call(line, "resource.define", params), "\"result\"") == NULL)
+        bench_fail("%s cannot be defined", group);
+    free(params);
+}
+
+static void content_make(void)
+{
+    unsigned char *large = malloc(LARGE_BYTES);
+    struct sample_zip zip = { 0 };
+    struct line_client line = { 0 };
+    char params[256];
+
+    if (large == NULL)
+        bench_fail("no memory");
+    memset(large, 7, LARGE_BYTES);
+    sample_zip_add(&zip, "small", "small", 5);
+    sample_zip_add(&zip, "large", large, LARGE_BYTES);
+    sample_zip_write(&zip, archive);
+    free(large);
+    if (!line_client_connect(&line, daemon_.socket_path))
+        bench_fail("cannot connect");
+    line_client_hello(&line, "bench");
+    snprintf(params, sizeof params, "{\"path\":\"%s\"}", archive);
+    if (strstr(line_client_call(&line, "resource.mount", params), "\"result\"") == NULL)
+        bench_fail("%s cannot be mounted", archive);
+    define(&line, "names", "small", NAMES);
+    define(&line, "large", "large", LARGE_COUNT);
+    line_client_close(&line);
+}
+
+static const struct bench_contender peers[] = {
+    { .name = "private counter", .run = private_counter },
+    { .name = "AF_UNIX round trips", .run = round_trips },
+    { .name = "uthash", .run = lookup_uthash },
+    { .name = "fallocate PUNCH_HOLE", .run = punch },
+};
+
+static const struct {
+    struct bench_row row;
+    struct bench_contender ours;
+    const struct bench_contender *peer;
+} rows[] = {
+    { { .name = "resources.acquire", .unit = "ns", .op = "<=", .goal = 3, .pairs = 31 },
+      { .name = "engine-core", .run = acquire },
+      &peers[0] },
+    { { .name = "resources.acquire_2", .unit = "ns", .op = "<=", .goal = 3, .pairs = 11 },
+      { .name = "engine-core", .run = acquire_beside_another },
+      &peers[0] },
+    { { .name = "resources.acquire_roundtrip", .unit = "ns", .op = "<=", .goal = 0.0002 },
+      { .name = "engine-core", .run = acquire },
+      &peers[1] },
+    { { .name = "resources.acquire_view", .unit = "ns" },
+      { .name = "engine-core", .run = acquire_with_view },
+      &peers[0] },
+    { { .name = "resources.lookup", .unit = "ns", .op = "<=", .goal = 1.2 },
+      { .name = "engine-core", .run = lookup },
+      &peers[2] },
+    { { .name = "resources.evict", .unit = "ms", .op = "<=", .goal = 1.3, .shared = true },
+      { .name = "engine-core", .run = evict },
+      &peers[3] },
+};
+
+int main(void)
+{
+    bool measured = true;
+
+    if (!daemon_prepare(&daemon_) || !daemon_start(&daemon_, NULL)) {
+        fprintf(stderr, "bench_resources: %s\n", daemon_.why);
+        return 1;
+    }
+    snprintf(archive, sizeof archive, "%s/content.zip", daemon_.directory);
+    names_make();
+    content_make();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        measured = bench_compare(&rows[i].row, &rows[i].ours, rows[i].peer) && measured;
+    unlink(archive);
+    return daemon_stop(&daemon_) == 0 && measured ? 0 : 1;
+}
