@@ -79,4 +79,23 @@ void ec_client_memory_thread_ends(struct ec_client *client);
 #define EC_THREAD_SLOT_SHARED (EC_THREADS_MAX - 1)
 uint32_t ec_client_thread_slot(struct ec_client *client);
 
+/* thread_slot.c: what a thread remembers of its slots. The first place is looked at in line, where a
+ * call would cost more than the rest. */
+struct ec_held_slot {
+    uint64_t serial; /* of the client; 0: free */
+    uint32_t slot;
+};
+#define EC_HELD_SLOTS                                                                              \
+    4 /* clients that one thread has slots in; in further ones it uses the shared slot */
+/* initial-exec: one load to find it, also inside the shared library. */
+extern _Thread_local struct ec_held_slot ec_held_slots[EC_HELD_SLOTS]
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static inline uint32_t ec_client_thread_slot_inline(struct ec_client *client)
+{
+    if (__builtin_expect(ec_held_slots[0].serial == client->serial, 1))
+        return ec_held_slots[0].slot;
+    return ec_client_thread_slot(client);
+}
+
 #endif

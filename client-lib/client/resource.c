@@ -50,7 +50,7 @@ int ec_resource_acquire(struct ec_client *client, ec_resource resource,
                         struct ec_resource_view *view)
 {
     uint32_t index = ec_handle_index(resource.value);
-    uint32_t thread = ec_client_thread_slot(client);
+    uint32_t thread = ec_client_thread_slot_inline(client);
     const struct ec_directory_entry *entry;
     int rc;
 
@@ -71,7 +71,7 @@ int ec_resource_acquire(struct ec_client *client, ec_resource resource,
 void ec_resource_release(struct ec_client *client, ec_resource resource)
 {
     uint32_t index = ec_handle_index(resource.value);
-    uint32_t thread = ec_client_thread_slot(client);
+    uint32_t thread = ec_client_thread_slot_inline(client);
 
     assert(index < EC_RESOURCES_MAX);
     if (index >= EC_RESOURCES_MAX)

@@ -10,22 +10,13 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* Clients that one thread has slots in; in further ones it uses the shared slot. */
-#define HELD_MAX 4
-
-struct held_slot {
-    uint64_t serial; /* of the client; 0: free */
-    uint32_t slot;
-};
-
-/* initial-exec: one load to find it, also inside the shared library. */
-static _Thread_local struct held_slot held[HELD_MAX] __attribute__((tls_model("initial-exec")));
+_Thread_local struct ec_held_slot ec_held_slots[EC_HELD_SLOTS];
 
 static pthread_key_t end_key;
 static int end_key_rc;
 
 static uint32_t find_or_claim(struct ec_client *client);
-static struct held_slot *free_place(void);
+static struct ec_held_slot *free_place(void);
 static uint32_t claim(struct ec_client_segment *segment);
 static uint32_t claim_shared(struct ec_client_segment *segment);
 static bool take(struct ec_client_segment *segment, uint32_t slot);
@@ -35,37 +26,38 @@ static void thread_ends(void *value);
 
 uint32_t ec_client_thread_slot(struct ec_client *client)
 {
-    if (held[0].serial == client->serial)
-        return held[0].slot;
+    if (ec_held_slots[0].serial == client->serial)
+        return ec_held_slots[0].slot;
     return find_or_claim(client);
 }
 
 static uint32_t find_or_claim(struct ec_client *client)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    struct held_slot *place;
+    struct ec_held_slot *place;
 
-    for (unsigned i = 1; i < HELD_MAX; i++)
-        if (held[i].serial == client->serial)
-            return held[i].slot;
+    for (unsigned i = 1; i < EC_HELD_SLOTS; i++)
+        if (ec_held_slots[i].serial == client->serial)
+            return ec_held_slots[i].slot;
 
     /* Without a free place or the key the slot could never be given back. */
     pthread_once(&once, make_end_key);
     place = free_place();
-    if (place == NULL || end_key_rc != 0 || pthread_setspecific(end_key, held) != 0)
+    if (place == NULL || end_key_rc != 0 || pthread_setspecific(end_key, ec_held_slots) != 0)
         return claim_shared(ec_client_own(client));
-    *place = (struct held_slot) { .serial = client->serial, .slot = claim(ec_client_own(client)) };
+    *place =
+        (struct ec_held_slot) { .serial = client->serial, .slot = claim(ec_client_own(client)) };
     return place->slot;
 }
 
 /* A place of this thread; those of clients that are gone are free again. */
-static struct held_slot *free_place(void)
+static struct ec_held_slot *free_place(void)
 {
-    for (unsigned i = 0; i < HELD_MAX; i++) {
-        if (held[i].serial == 0)
-            return &held[i];
-        if (ec_live_clients_lock(held[i].serial) == NULL)
-            return &held[i];
+    for (unsigned i = 0; i < EC_HELD_SLOTS; i++) {
+        if (ec_held_slots[i].serial == 0)
+            return &ec_held_slots[i];
+        if (ec_live_clients_lock(ec_held_slots[i].serial) == NULL)
+            return &ec_held_slots[i];
         ec_live_clients_unlock();
     }
     return NULL;
@@ -135,21 +127,21 @@ static void make_end_key(void)
  * again. */
 static void thread_ends(void *value)
 {
-    (void)value; /* held, which is not passed to anybody else */
-    for (unsigned i = 0; i < HELD_MAX; i++) {
+    (void)value; /* ec_held_slots, which is not passed to anybody else */
+    for (unsigned i = 0; i < EC_HELD_SLOTS; i++) {
         struct ec_client *client;
 
-        if (held[i].serial == 0)
+        if (ec_held_slots[i].serial == 0)
             continue;
-        client = ec_live_clients_lock(held[i].serial);
+        client = ec_live_clients_lock(ec_held_slots[i].serial);
         if (client != NULL) {
-            struct ec_thread_row *row = &ec_client_own(client)->threads[held[i].slot];
+            struct ec_thread_row *row = &ec_client_own(client)->threads[ec_held_slots[i].slot];
 
             ec_client_memory_thread_ends(client);
-            if (held[i].slot != EC_THREAD_SLOT_SHARED)
+            if (ec_held_slots[i].slot != EC_THREAD_SLOT_SHARED)
                 atomic_store_explicit(&row->used, 0, memory_order_release);
             ec_live_clients_unlock();
         }
-        held[i] = (struct held_slot) { 0 };
+        ec_held_slots[i] = (struct ec_held_slot) { 0 };
     }
 }
