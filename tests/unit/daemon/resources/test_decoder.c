@@ -204,7 +204,9 @@ static void patch32(struct sample *sample, size_t at, uint32_t value, bool big)
         sample->bytes[at + i] = (unsigned char)(value >> 8 * (big ? 3 - i : i));
 }
 
-static const uint32_t huge_sizes[] = { 0, 1u << 16, 1u << 24, 0x7fffffff, 0x80000000u, 0xffff0000u };
+static const uint32_t huge_sizes[] = {
+    0, 1u << 16, 1u << 24, 0x7fffffff, 0x80000000u, 0xffff0000u
+};
 
 START_TEST(impossible_dimensions_are_refused_before_memory_is_taken)
 {
