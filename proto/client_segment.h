@@ -67,10 +67,10 @@ enum ec_allocator_kind {
 
 /* One allocator's statistics. kind is stored last (release) when a row is taken.
  *
- * An allocator with one user at a time (arena) stores current_bytes, count and total here. One with
- * many (pool) leaves them 0 and sets block_bytes: its threads count in their own rows, and only
- * there, so the tag has these blocks too. The reader adds up: ec_allocator_sum() and ec_tag_sum() in
- * proto/memory_rows.h. */
+ * An allocator with one user at a time (arena) keeps current_bytes and count here. One with many
+ * (pool) leaves them 0 and sets block_bytes: its threads count in their own rows. Either counts
+ * nowhere else, so what a tag has is in the rows of its allocators too. The reader adds up:
+ * ec_allocator_sum() and ec_tag_sum() in proto/memory_rows.h. */
 struct ec_allocator_row {
     alignas(EC_HOT_BYTES) _Atomic uint32_t kind; /* enum ec_allocator_kind; 0: unused */
     uint32_t tag;
@@ -79,8 +79,9 @@ struct ec_allocator_row {
     _Atomic uint64_t current_bytes;
     _Atomic uint64_t peak_bytes;
     _Atomic uint64_t capacity_bytes;
-    _Atomic uint64_t count;     /* live blocks */
-    _Atomic uint64_t total;     /* allocations since it was made */
+    _Atomic uint64_t count;    /* live blocks, without those that the thread rows count */
+    _Atomic uint64_t returned; /* allocations that were in count and are given back */
+    _Atomic uint64_t returned_bytes;
     _Atomic uint64_t failed;    /* refused: full, too large, zero, overflow */
     _Atomic uint64_t fallbacks; /* allocations that went to the general heap, for want of room */
     _Atomic uint64_t largest_free_bytes;

@@ -71,11 +71,19 @@ static inline struct ec_tag_sums ec_tag_sum(const struct ec_tag_row *tags,
     for (uint32_t i = 0; i < EC_ALLOCATORS_MAX; i++) {
         const struct ec_allocator_row *row = &allocators[i];
         const uint64_t block_bytes = ec_row_load(&row->block_bytes);
-        uint64_t blocks_in, blocks_out;
+        uint64_t blocks_in, blocks_out, returned_bytes;
 
         /* Acquire: pairs with the release that takes the row, after its tag. */
         if (atomic_load_explicit(&row->kind, memory_order_acquire) == EC_ALLOCATOR_NONE ||
-            block_bytes == 0 || row->tag != tag)
+            row->tag != tag)
+            continue;
+        blocks_out = ec_row_load(&row->returned);
+        frees += blocks_out;
+        allocs += blocks_out + ec_row_load(&row->count);
+        returned_bytes = ec_row_load(&row->returned_bytes);
+        bytes_out += returned_bytes;
+        bytes_in += returned_bytes + ec_row_load(&row->current_bytes);
+        if (block_bytes == 0)
             continue;
         ec_allocator_count(threads, thread_count, i, &blocks_in, &blocks_out);
         allocs += blocks_in;
@@ -101,6 +109,7 @@ static inline struct ec_allocator_sums ec_allocator_sum(const struct ec_allocato
 {
     const struct ec_allocator_row *row = &allocators[index];
     const uint64_t block_bytes = ec_row_load(&row->block_bytes);
+    const uint64_t count = ec_row_load(&row->count);
     uint64_t allocs = 0, frees = 0, current_bytes, peak_bytes;
 
     if (block_bytes != 0)
@@ -112,8 +121,8 @@ static inline struct ec_allocator_sums ec_allocator_sum(const struct ec_allocato
         .current_bytes = current_bytes,
         .peak_bytes = peak_bytes > current_bytes ? peak_bytes : current_bytes,
         .capacity_bytes = ec_row_load(&row->capacity_bytes),
-        .count = ec_row_load(&row->count) + ec_row_difference(allocs, frees),
-        .total = ec_row_load(&row->total) + allocs,
+        .count = count + ec_row_difference(allocs, frees),
+        .total = ec_row_load(&row->returned) + count + allocs,
         .failed = ec_row_load(&row->failed),
         .fallbacks = ec_row_load(&row->fallbacks),
         .largest_free_bytes = ec_row_load(&row->largest_free_bytes),

@@ -7,9 +7,10 @@
  * The fast path has one bound, step_end: the end of the chunk, or the place where the next step of
  * EC_TAG_PEAK_STEP bytes ends. Whoever hits it goes the slow way, which pushes the tag's balance.
  *
- * The row's current_bytes, count and total are exact after each allocation. Its peak_bytes is
- * brought up when the arena is about to give something back; until then the reader takes what is
- * current. Its largest_free_bytes is brought up at each step. */
+ * The row has current_bytes and count exactly after each allocation, and needs no more than these two
+ * stores: an arena has one user at a time, so no other counter is touched. Its peak_bytes is brought
+ * up when the arena is about to give something back; until then the reader takes what is current. Its
+ * largest_free_bytes is brought up at each step. */
 #include "foundation/memory/arena.h"
 
 #include <stdlib.h>
@@ -34,7 +35,6 @@
 #define BYTES_MIN 64
 #define BYTES_MAX ((size_t)1 << 40)
 #define SCOPES_MAX 64
-#define NOBODY UINT64_MAX /* a thread_serial that no thread has */
 #define GIVEN_BACK                                                                                 \
     0xDD /* fill of the debug tier: an odd number, no valid pointer, a NaN-free float */
 
@@ -63,12 +63,8 @@ struct scope {
 struct ec_arena {
     char *position;
     char *step_end;
-    uint64_t thread_serial; /* who allocated last; its account is below */
-    struct ec_memory_account account;
+    uintptr_t zero;               /* current bytes are position - zero, in whichever chunk */
     struct ec_allocator_row *row; /* in the sink, or row_private */
-    uint64_t bytes;               /* current */
-    uint64_t count;
-    uint64_t total;
 
     struct chunk *chunk; /* position lies in it */
     struct chunk *chunks;
@@ -79,7 +75,8 @@ struct ec_arena {
     bool heap_fallback;
     uint32_t tag;
     struct ec_memory_sink *sink;
-    struct ec_tag_counters counters_private;
+    uint64_t pushed_bytes;       /* as far as the tag's peak knows */
+    struct ec_tag_counters told; /* as far as the tag's counters know */
     struct ec_allocator_row row_private;
 
     uint64_t marker_serial; /* of the last marker */
@@ -87,21 +84,19 @@ struct ec_arena {
     struct scope scopes[SCOPES_MAX];
 };
 
-/* Which thread this is, never used again for another one. 0: not asked yet. Initial-exec, because a
- * call to find the variable would cost more than the allocation. */
-static _Thread_local uint64_t this_thread __attribute__((tls_model("initial-exec")));
-static _Atomic uint64_t threads_seen;
-
 static int check_desc(const struct ec_arena_desc *desc, struct ec_error *why);
 static void *alloc_slowly(struct ec_arena *arena, size_t bytes, size_t align);
 static void *take(struct ec_arena *arena, size_t padding, size_t bytes);
-static void count_in(struct ec_arena *arena, uint64_t bytes);
+static uint64_t current_bytes(const struct ec_arena *arena);
 static void *take_fallback(struct ec_arena *arena, size_t bytes, size_t align);
-static void bind_thread(struct ec_arena *arena);
+static bool is_listed(const struct ec_arena *arena);
+static void tell_tag(struct ec_arena *arena);
 static bool next_chunk(struct ec_arena *arena, size_t bytes, size_t align);
 static struct chunk *add_chunk(struct ec_arena *arena, size_t bytes);
-static void enter_chunk(struct ec_arena *arena, struct chunk *chunk, char *position);
+static void enter_chunk(struct ec_arena *arena, struct chunk *chunk, char *position,
+                        uint64_t bytes);
 static void begin_step(struct ec_arena *arena);
+static void push_balance(struct ec_arena *arena);
 static void give_back(struct ec_arena *arena, const struct scope *to);
 static void free_fallbacks(struct ec_arena *arena, const struct fallback *until);
 static void forget(struct ec_arena *arena, const struct scope *to);
@@ -136,13 +131,11 @@ int ec_arena_create_in(struct ec_memory_sink *sink, const struct ec_arena_desc *
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "arena \"%s\": no memory", desc->name);
     made->sink = sink;
-    made->thread_serial = NOBODY;
     made->tag = desc->tag;
     made->growth_bytes = desc->growth_bytes;
     made->limit_bytes = desc->limit_bytes != 0 ? desc->limit_bytes : SIZE_MAX;
     made->heap_fallback = desc->heap_fallback;
     made->row = &made->row_private;
-    made->account.tag = &made->counters_private;
     made->chunks = add_chunk(made, desc->bytes);
     if (made->chunks == NULL) {
         free(made);
@@ -156,7 +149,7 @@ int ec_arena_create_in(struct ec_memory_sink *sink, const struct ec_arena_desc *
     if (made->row == &made->row_private)
         ec_memory_row_init(made->row, desc->name, EC_ALLOCATOR_ARENA, desc->tag, 0);
     set(&made->row->capacity_bytes, made->capacity_bytes);
-    enter_chunk(made, made->chunks, made->chunks->data);
+    enter_chunk(made, made->chunks, made->chunks->data, 0);
     *arena = made;
     return EC_OK;
 }
@@ -168,7 +161,9 @@ void ec_arena_destroy(struct ec_arena *arena)
     if (arena == NULL)
         return;
     ec_arena_reset(arena);
-    if (arena->row != &arena->row_private)
+    if (arena->sink != NULL)
+        tell_tag(arena); /* what the row had counted, from now on the tag itself has */
+    if (is_listed(arena))
         ec_memory_sink_row_leave(arena->sink, arena->row);
     for (chunk = arena->chunks; chunk != NULL; chunk = next) {
         next = chunk->next;
@@ -185,7 +180,7 @@ void *ec_arena_alloc(struct ec_arena *arena, size_t bytes, size_t align)
     const size_t padding = padding_for((uintptr_t)arena->position, alignment);
     const size_t left = (size_t)(arena->step_end - arena->position);
 
-    if (__builtin_expect(arena->thread_serial != this_thread || padding > left ||
+    if (__builtin_expect(padding > left ||
                              bytes - 1 >= left - padding || /* 0 wraps to the largest */
                              (alignment & (alignment - 1)) != 0 || alignment > ALIGN_MAX,
                          0))
@@ -211,8 +206,8 @@ int ec_arena_mark(struct ec_arena *arena, struct ec_arena_marker *marker)
         .serial = ++arena->marker_serial,
         .chunk = arena->chunk,
         .position = arena->position,
-        .bytes = arena->bytes,
-        .count = arena->count,
+        .bytes = current_bytes(arena),
+        .count = get(&arena->row->count),
         .fallbacks = arena->fallbacks,
     };
     *marker = (struct ec_arena_marker) { .serial = arena->marker_serial, .depth = arena->depth++ };
@@ -245,7 +240,7 @@ void ec_arena_stats(const struct ec_arena *arena, struct ec_memory_stats *stats)
         .peak_bytes = get(&row->peak_bytes),
         .capacity_bytes = get(&row->capacity_bytes),
         .count = get(&row->count),
-        .total = get(&row->total),
+        .total = get(&row->returned) + get(&row->count),
         .failed = get(&row->failed),
         .fallbacks = get(&row->fallbacks),
         .largest_free_bytes = get(&row->largest_free_bytes),
@@ -279,8 +274,6 @@ static __attribute__((noinline)) void *alloc_slowly(struct ec_arena *arena, size
     size_t padding, left;
     void *block;
 
-    if (arena->thread_serial != this_thread)
-        bind_thread(arena);
     if (bytes == 0 || bytes > BYTES_MAX || (align & (align - 1)) != 0 || align > ALIGN_MAX) {
         ec_count(&arena->row->failed, 1, false);
         return NULL;
@@ -301,22 +294,19 @@ static __attribute__((noinline)) void *alloc_slowly(struct ec_arena *arena, size
 static inline __attribute__((always_inline)) void *take(struct ec_arena *arena, size_t padding,
                                                         size_t bytes)
 {
+    struct ec_allocator_row *row = arena->row;
     char *const start = arena->position + padding;
-    const uint64_t taken = padding + bytes;
 
     arena->position = start + bytes;
+    set(&row->current_bytes, current_bytes(arena));
+    ec_count(&row->count, 1, false);
     ASAN_UNPOISON_MEMORY_REGION(start, bytes);
-    count_in(arena, taken);
     return start;
 }
 
-static inline void count_in(struct ec_arena *arena, uint64_t bytes)
+static inline uint64_t current_bytes(const struct ec_arena *arena)
 {
-    set(&arena->row->current_bytes, arena->bytes += bytes);
-    set(&arena->row->count, ++arena->count);
-    set(&arena->row->total, ++arena->total);
-    ec_count(&arena->account.tag->allocs, 1, arena->account.shared);
-    ec_count(&arena->account.tag->bytes_in, bytes, arena->account.shared);
+    return (uintptr_t)arena->position - arena->zero;
 }
 
 static void *take_fallback(struct ec_arena *arena, size_t bytes, size_t align)
@@ -337,19 +327,38 @@ static void *take_fallback(struct ec_arena *arena, size_t bytes, size_t align)
     fallback = (struct fallback *)(void *)(block - sizeof *fallback);
     *fallback = (struct fallback) { .next = arena->fallbacks, .base = base };
     arena->fallbacks = fallback;
+    arena->zero -= bytes;
+    set(&arena->row->current_bytes, current_bytes(arena));
+    ec_count(&arena->row->count, 1, false);
     ec_count(&arena->row->fallbacks, 1, false);
-    count_in(arena, bytes);
     return block;
 }
 
-/* Count where the calling thread counts. */
-static void bind_thread(struct ec_arena *arena)
+static bool is_listed(const struct ec_arena *arena)
 {
-    if (this_thread == 0)
-        this_thread = atomic_fetch_add_explicit(&threads_seen, 1, memory_order_relaxed) + 1;
-    if (arena->sink != NULL)
-        arena->account = ec_memory_sink_account(arena->sink, arena->tag);
-    arena->thread_serial = this_thread;
+    return arena->row != &arena->row_private;
+}
+
+/* Count for the tag, on the calling thread, what was not yet counted for it there. */
+static void tell_tag(struct ec_arena *arena)
+{
+    const struct ec_memory_account account = ec_memory_sink_account(arena->sink, arena->tag);
+    const uint64_t frees = get(&arena->row->returned);
+    const uint64_t bytes_out = get(&arena->row->returned_bytes);
+    const struct {
+        _Atomic uint64_t *tag, *told;
+        uint64_t now;
+    } counters[] = {
+        { &account.tag->allocs, &arena->told.allocs, frees + get(&arena->row->count) },
+        { &account.tag->frees, &arena->told.frees, frees },
+        { &account.tag->bytes_in, &arena->told.bytes_in, bytes_out + current_bytes(arena) },
+        { &account.tag->bytes_out, &arena->told.bytes_out, bytes_out },
+    };
+
+    for (size_t i = 0; i < sizeof counters / sizeof counters[0]; i++) {
+        ec_count(counters[i].tag, counters[i].now - get(counters[i].told), account.shared);
+        set(counters[i].told, counters[i].now);
+    }
 }
 
 /* Enter a chunk that has room: the first kept one that is large enough, else a new one. Kept ones in
@@ -376,7 +385,7 @@ static bool next_chunk(struct ec_arena *arena, size_t bytes, size_t align)
     }
     chunk->next = here->next;
     here->next = chunk;
-    enter_chunk(arena, chunk, chunk->data);
+    enter_chunk(arena, chunk, chunk->data, current_bytes(arena));
     return true;
 }
 
@@ -397,10 +406,12 @@ static struct chunk *add_chunk(struct ec_arena *arena, size_t bytes)
     return chunk;
 }
 
-static void enter_chunk(struct ec_arena *arena, struct chunk *chunk, char *position)
+/* Go on at this position, with so many bytes in use. */
+static void enter_chunk(struct ec_arena *arena, struct chunk *chunk, char *position, uint64_t bytes)
 {
     arena->chunk = chunk;
     arena->position = position;
+    arena->zero = (uintptr_t)position - bytes;
     begin_step(arena);
 }
 
@@ -409,28 +420,38 @@ static void begin_step(struct ec_arena *arena)
     const size_t left = (size_t)(arena->chunk->end - arena->position);
 
     arena->step_end = arena->position + (left < EC_TAG_PEAK_STEP ? left : EC_TAG_PEAK_STEP);
-    if (arena->sink != NULL && arena->thread_serial != NOBODY)
-        ec_memory_sink_push(arena->sink, &arena->account, arena->tag);
     set(&arena->row->largest_free_bytes, largest_free(arena));
+    push_balance(arena);
 }
 
-/* Go back to an earlier place. It may be another thread than the one that allocated: what is given
- * back is counted for the one that does it. */
+static void push_balance(struct ec_arena *arena)
+{
+    const uint64_t bytes = current_bytes(arena);
+
+    if (arena->sink == NULL)
+        return;
+    ec_memory_sink_push_bytes(arena->sink, arena->tag, (int64_t)(bytes - arena->pushed_bytes));
+    arena->pushed_bytes = bytes;
+    if (!is_listed(arena))
+        tell_tag(arena);
+}
+
+/* Go back to an earlier place. */
 static void give_back(struct ec_arena *arena, const struct scope *to)
 {
-    if (arena->thread_serial != this_thread)
-        bind_thread(arena);
-    if (get(&arena->row->peak_bytes) < arena->bytes)
-        set(&arena->row->peak_bytes, arena->bytes);
-    if (arena->sink != NULL) /* before the fall, or the peak is lost */
-        ec_memory_sink_push(arena->sink, &arena->account, arena->tag);
-    ec_count(&arena->account.tag->frees, arena->count - to->count, arena->account.shared);
-    ec_count(&arena->account.tag->bytes_out, arena->bytes - to->bytes, arena->account.shared);
-    set(&arena->row->count, arena->count = to->count);
-    set(&arena->row->current_bytes, arena->bytes = to->bytes);
+    struct ec_allocator_row *row = arena->row;
+    const uint64_t bytes = current_bytes(arena);
+
+    if (get(&row->peak_bytes) < bytes)
+        set(&row->peak_bytes, bytes);
+    push_balance(arena); /* before the fall, or the tag's peak is lost */
+    ec_count(&row->returned, get(&row->count) - to->count, false);
+    ec_count(&row->returned_bytes, bytes - to->bytes, false);
+    set(&row->count, to->count);
+    set(&row->current_bytes, to->bytes);
     free_fallbacks(arena, to->fallbacks);
     forget(arena, to);
-    enter_chunk(arena, to->chunk, to->position);
+    enter_chunk(arena, to->chunk, to->position, to->bytes);
 }
 
 static void free_fallbacks(struct ec_arena *arena, const struct fallback *until)

@@ -104,8 +104,9 @@ void ec_memory_row_init(struct ec_allocator_row *row, const char *name, enum ec_
                         uint32_t tag, uint64_t block_bytes)
 {
     _Atomic uint64_t *const counts[] = {
-        &row->current_bytes, &row->peak_bytes, &row->capacity_bytes, &row->count,
-        &row->total,         &row->failed,     &row->fallbacks,      &row->largest_free_bytes,
+        &row->current_bytes, &row->peak_bytes, &row->capacity_bytes,
+        &row->count,         &row->returned,   &row->returned_bytes,
+        &row->failed,        &row->fallbacks,  &row->largest_free_bytes,
     };
 
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)

@@ -345,12 +345,17 @@ START_TEST(the_129th_allocator_works_unlisted)
     for (int i = 0; i <= EC_ALLOCATORS_MAX; i++)
         arenas[i] = make(&rows->sink, (struct ec_arena_desc) { .bytes = 64 });
     ck_assert_uint_eq(memory_rows_listed(rows), EC_ALLOCATORS_MAX);
+    ck_assert_ptr_nonnull(ec_arena_alloc(arenas[0], 64, 16));
     ck_assert_ptr_nonnull(ec_arena_alloc(arenas[EC_ALLOCATORS_MAX], 48, 16));
     ck_assert_uint_eq(stats_of(arenas[EC_ALLOCATORS_MAX]).current_bytes, 48);
-    ck_assert_uint_eq(memory_rows_tag(rows, EC_TAG_GENERAL).bytes, 48);
+    ck_assert_uint_eq(memory_rows_tag(rows, EC_TAG_GENERAL).bytes, 64); /* exact to a step */
+    ec_arena_reset(arenas[EC_ALLOCATORS_MAX]);
+    ck_assert_uint_eq(memory_rows_tag(rows, EC_TAG_GENERAL).bytes, 64);
+    ck_assert_uint_eq(memory_rows_tag(rows, EC_TAG_GENERAL).total, 2);
     for (int i = 0; i <= EC_ALLOCATORS_MAX; i++)
         ec_arena_destroy(arenas[i]);
     ck_assert_uint_eq(memory_rows_tag(rows, EC_TAG_GENERAL).bytes, 0);
+    ck_assert_uint_eq(memory_rows_tag(rows, EC_TAG_GENERAL).total, 2);
     ck_assert_uint_eq(memory_rows_listed(rows), 0);
 }
 END_TEST
