@@ -11,17 +11,27 @@
 #include "segment/directory.h"
 #include "segment/references.h"
 
+/* What is not needed in most calls stays out of line, so that those save no registers for it. */
+#define COLD __attribute__((noinline, cold))
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+
+static int acquire_otherwise(struct ec_client *client, ec_resource resource) COLD;
 static enum ec_reference_order order_decide(struct ec_client *client);
+static int view_fill(struct ec_client *client, ec_resource resource, struct ec_resource_view *view)
+    __attribute__((noinline));
 static int view_copy(const struct ec_client *client, const struct ec_directory_entry *entry,
                      struct ec_resource_view *view);
 
-static inline enum ec_reference_order order_of(struct ec_client *client)
+static inline const struct ec_directory_entry *entry_of(const struct ec_client *client,
+                                                        ec_resource resource)
 {
-    uint32_t order = atomic_load_explicit(&client->reference_order, memory_order_relaxed);
+    return &ec_client_directory(client)->entries[ec_handle_index(resource.value)];
+}
 
-    if (__builtin_expect(order != EC_REFERENCE_UNDECIDED, 1))
-        return (enum ec_reference_order)order;
-    return order_decide(client);
+static inline _Atomic int32_t *count_of(struct ec_client *client, uint32_t thread,
+                                        ec_resource resource)
+{
+    return &ec_client_own(client)->hard.count[thread][ec_handle_index(resource.value)];
 }
 
 int ec_resource_find(struct ec_client *client, const char *name, ec_resource *resource)
@@ -49,35 +59,45 @@ int ec_resource_find(struct ec_client *client, const char *name, ec_resource *re
 int ec_resource_acquire(struct ec_client *client, ec_resource resource,
                         struct ec_resource_view *view)
 {
-    uint32_t index = ec_handle_index(resource.value);
     uint32_t thread = ec_client_thread_slot_inline(client);
-    const struct ec_directory_entry *entry;
+    uint32_t order = atomic_load_explicit(&client->reference_order, memory_order_relaxed);
     int rc;
 
-    if (index >= EC_RESOURCES_MAX)
+    if (ec_handle_index(resource.value) >= EC_RESOURCES_MAX)
         return EC_ERR_STALE;
-    entry = &ec_client_directory(client)->entries[index];
-    rc = ec_reference_acquire(&ec_client_own(client)->hard.count[thread][index],
-                              ec_reference_row_is_shared(thread), order_of(client), &entry->life,
-                              ec_handle_generation(resource.value));
-    if (rc != EC_OK || view == NULL)
+    if (LIKELY(order == EC_REFERENCE_MEMBARRIER && !ec_reference_row_is_shared(thread)))
+        rc = ec_reference_acquire(count_of(client, thread, resource), false,
+                                  EC_REFERENCE_MEMBARRIER, &entry_of(client, resource)->life,
+                                  ec_handle_generation(resource.value));
+    else
+        rc = acquire_otherwise(client, resource);
+    if (LIKELY(view == NULL) || rc != EC_OK)
         return rc;
-    rc = view_copy(client, entry, view);
-    if (rc < 0)
-        ec_resource_release(client, resource);
-    return rc;
+    return view_fill(client, resource, view);
 }
 
 void ec_resource_release(struct ec_client *client, ec_resource resource)
 {
-    uint32_t index = ec_handle_index(resource.value);
     uint32_t thread = ec_client_thread_slot_inline(client);
 
-    assert(index < EC_RESOURCES_MAX);
-    if (index >= EC_RESOURCES_MAX)
-        return; /* never acquired: there is nothing to give back */
-    ec_reference_release(&ec_client_own(client)->hard.count[thread][index],
-                         ec_reference_row_is_shared(thread));
+    assert(ec_handle_index(resource.value) < EC_RESOURCES_MAX);
+    if (ec_handle_index(resource.value) < EC_RESOURCES_MAX) /* else it was never acquired */
+        ec_reference_release(count_of(client, thread, resource),
+                             ec_reference_row_is_shared(thread));
+}
+
+/* The first time, with fences, or on the shared row. */
+static int acquire_otherwise(struct ec_client *client, ec_resource resource)
+{
+    uint32_t thread = ec_client_thread_slot(client);
+    uint32_t order = atomic_load_explicit(&client->reference_order, memory_order_relaxed);
+
+    if (order == EC_REFERENCE_UNDECIDED)
+        order = order_decide(client);
+    return ec_reference_acquire(count_of(client, thread, resource),
+                                ec_reference_row_is_shared(thread), (enum ec_reference_order)order,
+                                &entry_of(client, resource)->life,
+                                ec_handle_generation(resource.value));
 }
 
 /* Several threads may come here at once; all decide the same. */
@@ -89,6 +109,16 @@ static enum ec_reference_order order_decide(struct ec_client *client)
 
     atomic_store_explicit(&client->reference_order, (uint32_t)order, memory_order_relaxed);
     return order;
+}
+
+/* The resource is held; it is given back when the directory makes no sense. */
+static int view_fill(struct ec_client *client, ec_resource resource, struct ec_resource_view *view)
+{
+    int rc = view_copy(client, entry_of(client, resource), view);
+
+    if (rc < 0)
+        ec_resource_release(client, resource);
+    return rc;
 }
 
 static int view_copy(const struct ec_client *client, const struct ec_directory_entry *entry,
