@@ -24,10 +24,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/services.h"
 #include "foundation/error.h"
 #include "foundation/json/json_scan.h"
 #include "foundation/json/json_writer.h"
-#include "daemon/services.h"
 
 struct cJSON;
 struct client;

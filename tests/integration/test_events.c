@@ -716,7 +716,8 @@ START_TEST(random_kills_leave_no_stuck_publisher_and_no_descriptor)
         }
         wait_until_alone();
     }
-    for (int turn = 0; turn < 1000 && after != before; turn++) { /* the last closes may be pending */
+    for (int turn = 0; turn < 1000 && after != before;
+         turn++) { /* the last closes may be pending */
         line_client_call(&operator, "core.ping", NULL);
         after = count_descriptors(engine.pid);
     }

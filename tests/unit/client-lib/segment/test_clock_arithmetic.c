@@ -205,7 +205,7 @@ START_TEST(game_time_follows_the_scale)
     ck_assert_int_eq(ec_game_at(&game, 1003), 501);
     ck_assert_int_eq(ec_game_at(&game, 1004), 502);
     ck_assert_int_eq(ec_game_at(&game, 10), 500); /* before the change */
-    game.scale_num = 3; /* at scale 1 the remainder never becomes a ns */
+    game.scale_num = 3;                           /* at scale 1 the remainder never becomes a ns */
     ck_assert_int_eq(ec_game_at(&game, 1000 + MONTH_NS), 500 + MONTH_NS);
 }
 END_TEST
