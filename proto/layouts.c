@@ -71,14 +71,16 @@ static const struct field cursor_fields[] = {
 };
 
 static const struct field port_fields[] = {
-    FIELD(ec_event_port, name),        FIELD(ec_event_port, ring_bytes),
-    FIELD(ec_event_port, ring_offset), FIELD(ec_event_port, tail),
-    FIELD(ec_event_port, published),   FIELD(ec_event_port, tail_intent),
-    FIELD(ec_event_port, would_block), FIELD(ec_event_port, readers),
-    FIELD(ec_event_port, types),       FIELD(ec_event_port, marks),
-    FIELD(ec_event_header, sequence),  FIELD(ec_event_header, sender),
-    FIELD(ec_event_header, bytes),     FIELD(ec_event_header, flags),
-    FIELD(ec_port_reader, reader_id),  FIELD(ec_port_reader, held_up_ns),
+    FIELD(ec_event_port, name),           FIELD(ec_event_port, ring_bytes),
+    FIELD(ec_event_port, ring_offset),    FIELD(ec_event_port, tail),
+    FIELD(ec_event_port, published),      FIELD(ec_event_port, tail_intent),
+    FIELD(ec_event_port, would_block),    FIELD(ec_event_port, readers),
+    FIELD(ec_event_port, types),          FIELD(ec_event_port, marks),
+    FIELD(ec_event_port, block_sequence), FIELD(ec_event_port, keyframe),
+    FIELD(ec_event_port, step_passed),    FIELD(ec_event_port, block_count),
+    FIELD(ec_event_header, sequence),     FIELD(ec_event_header, sender),
+    FIELD(ec_event_header, bytes),        FIELD(ec_event_header, flags),
+    FIELD(ec_port_reader, reader_id),     FIELD(ec_port_reader, held_up_ns),
 };
 
 #define FIELDS(kind) kind##_fields, sizeof kind##_fields / sizeof kind##_fields[0]

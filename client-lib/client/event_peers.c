@@ -102,6 +102,25 @@ static void receive(struct ec_event_peers *peers, struct ec_early *news, int *fd
     }
 }
 
+static void member_text(struct ec_json_span object, const char *name, char *text, size_t bytes)
+{
+    struct ec_json_span found = { 0 };
+    struct ec_json_fields fields = { .names = &name, .values = &found, .count = 1 };
+
+    if (ec_json_bind(object, &fields) != EC_OK || ec_json_get_text(found, text, bytes) != EC_OK)
+        text[0] = '\0';
+}
+
+bool ec_event_port_members(struct ec_json_span object, struct ec_early *news)
+{
+    member_text(object, "client", news->client, sizeof news->client);
+    member_text(object, "name", news->name, sizeof news->name);
+    return member32(object, "port_id", &news->port_id) &&
+           member32(object, "client_id", &news->client_id) &&
+           member32(object, "cursor", &news->cursor) &&
+           member32(object, "reader_slot", &news->reader_slot);
+}
+
 static void on_port_added(void *context, struct ec_json_span params, int *fds, unsigned fd_count)
 {
     struct ec_early *news = calloc(1, sizeof *news);
@@ -110,10 +129,7 @@ static void on_port_added(void *context, struct ec_json_span params, int *fds, u
         return;
     news->port = true;
     if (ec_event_member(params, "reader_id", UINT32_MAX, &news->id) &&
-        member32(params, "port_id", &news->port_id) &&
-        member32(params, "client_id", &news->client_id) &&
-        member32(params, "cursor", &news->cursor) &&
-        member32(params, "reader_slot", &news->reader_slot) && fd_count == 1)
+        ec_event_port_members(params, news) && fd_count == 1)
         receive(context, news, fds, fd_count);
     else
         free(news);

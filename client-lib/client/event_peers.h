@@ -36,13 +36,18 @@ struct ec_peer_reader {
 /* A port that a subscriber of ours reads. */
 struct ec_peer_port {
     struct ec_peer_port *next;
-    struct ec_segment_map map;
+    struct ec_port_view view;
     struct ec_port_reading reading;
+    struct ec_port_item head; /* the next wanted event, when has_head */
+    bool has_head;
+    bool overdue; /* EC_ORDER_STEP: no longer waited for, until it catches up */
+    char client[48];
+    char name[EC_PORT_NAME_BYTES];
     uint32_t port_id;
     uint32_t client_id;
     uint32_t reader_slot; /* in the port's readers[] */
     uint64_t delivered;
-    bool from_tail; /* it was there before the subscriber */
+    bool was_there; /* before the subscriber */
     bool removed;   /* its publisher is gone: drain it, then unmap */
     bool broken;    /* its ring made no sense */
 };
@@ -62,6 +67,8 @@ struct ec_early {
     uint64_t id;  /* of our object: reader_id or port_id */
     uint32_t port_id;
     uint32_t client_id;
+    char client[48]; /* name of the publisher; of a port only */
+    char name[EC_PORT_NAME_BYTES];
     uint32_t cursor;
     uint32_t slot; /* sleep slot, or reader slot of the port */
     uint32_t reader_slot;
@@ -111,6 +118,9 @@ struct ec_publisher **ec_publisher_link(struct ec_publisher *publisher);
 uint32_t ec_publisher_port_id(const struct ec_publisher *publisher);
 struct ec_subscriber **ec_subscriber_link(struct ec_subscriber *subscriber);
 uint64_t ec_subscriber_reader_id(const struct ec_subscriber *subscriber);
+
+/* Read the members of a port that notification and reply have in common. */
+bool ec_event_port_members(struct ec_json_span object, struct ec_early *news);
 
 /* Read one unsigned member of a notification or reply; false when it is missing or out of range. */
 bool ec_event_member(struct ec_json_span object, const char *name, uint64_t max, uint64_t *value);

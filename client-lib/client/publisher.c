@@ -12,6 +12,7 @@
 #include "foundation/json/json_writer.h"
 
 #define RING_BYTES_DEFAULT (1024u * 1024)
+#define BLOCK_COUNT_DEFAULT 4u
 #define TYPE_CACHE 128u /* power of two, twice the types that have a row of their own */
 #define STALL_NS_DEFAULT 250000000
 
@@ -161,6 +162,9 @@ int ec_publisher_create(struct ec_client *client, const struct ec_publisher_desc
         .instance = client->instance,
         .stall_ns = STALL_NS_DEFAULT,
         .mirrored = true,
+        .block_bytes = desc->block_bytes,
+        .block_count = desc->block_bytes != 0 && desc->block_count == 0 ? BLOCK_COUNT_DEFAULT
+                                                                       : desc->block_count,
     };
     struct ec_publisher *made = calloc(1, sizeof *made);
     int rc;
@@ -258,6 +262,7 @@ int ec_publisher_claim(struct ec_publisher *publisher, uint64_t type, size_t byt
     struct cached_type *known = find_type(publisher, type);
     int rc;
 
+    publisher->claimed = NULL;
     if (known == NULL) {
         count(&publisher->writer.port->refused, 1);
         return EC_ERR_TYPE;
@@ -354,6 +359,17 @@ void ec_publisher_batch_end(struct ec_publisher *publisher)
     publisher->batch = false;
     publisher->stamped = false;
     ec_port_flush(&publisher->writer);
+}
+
+void ec_publisher_keyframe(struct ec_publisher *publisher)
+{
+    ec_port_keyframe(&publisher->writer);
+}
+
+void ec_publisher_step_passed(struct ec_publisher *publisher, uint64_t step)
+{
+    ec_port_flush(&publisher->writer); /* an open batch may hold events of this step */
+    ec_port_step_passed(&publisher->writer, step);
 }
 
 void ec_publisher_stats(const struct ec_publisher *publisher, struct ec_publisher_stats *stats)

@@ -7,47 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "client/event_peers.h"
+#include "client/subscriber.h"
 #include "foundation/json/json_writer.h"
+#include "foundation/real_time.h"
 
-#define TYPES_MAX 32u
-#define TYPE_ROWS (EC_READER_TYPES_MAX - 1) /* the last row counts for those that found none */
-#define TYPE_CACHE 128u                     /* power of two, twice the rows */
 #define SPIN_NS_MAX 100000u
-#define BATCH_MAX 256u /* events of one port before the next one has its turn */
-
-struct type_row {
-    uint64_t type; /* 0: free */
-    struct ec_reader_type *row;
-};
-
-struct ec_subscriber {
-    uint64_t types[TYPES_MAX];
-    uint32_t type_count; /* 0: all */
-    struct ec_peer_port *ports;
-    struct ec_peer_port *turn; /* who is read first next time */
-    struct type_row cache[TYPE_CACHE];
-    uint32_t rows_used;
-    struct ec_reader_type *rows; /* own, in the cursor segment */
-    _Atomic uint32_t *epoch;     /* own, in the cursor segment */
-    int doorbell_fd;
-    uint32_t spin_ns;
-    bool armed;
-
-    void (*on_lost)(void *context, const struct ec_loss *loss);
-    void *context;
-
-    uint64_t delivered, lost_events, lost_bytes; /* of ports that are gone */
-    uint32_t broken;
-
-    _Atomic(struct ec_subscriber_change *) changes; /* from the service thread */
-    struct ec_client *client;
-    struct ec_subscriber *next;
-    uint64_t reader_id;
-};
+#define SPIN_MISSES 4u /* so many waits in a row without success, and spinning pauses */
+#define SPIN_RETRY 16u /* every so many of those it is tried again */
+#define OVERDUE_MS_DEFAULT 100u
 
 struct ec_subscriber **ec_subscriber_link(struct ec_subscriber *subscriber)
 {
@@ -57,14 +26,6 @@ struct ec_subscriber **ec_subscriber_link(struct ec_subscriber *subscriber)
 uint64_t ec_subscriber_reader_id(const struct ec_subscriber *subscriber)
 {
     return subscriber->reader_id;
-}
-
-static int64_t real_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 /* ---- ports come and go (service thread, mutex held) ------------------------------------------ */
@@ -83,10 +44,10 @@ static void post(struct ec_subscriber *subscriber, struct ec_subscriber_change *
     (void)!write(subscriber->doorbell_fd, &(uint64_t) { 1 }, sizeof(uint64_t));
 }
 
-static void free_port(struct ec_peer_port *port)
+void ec_peer_port_free(struct ec_peer_port *port)
 {
     ec_port_reading_finish(&port->reading);
-    ec_segment_map_finish(&port->map);
+    ec_port_view_finish(&port->view);
     free(port);
 }
 
@@ -98,7 +59,7 @@ void ec_subscriber_add_port(struct ec_subscriber *subscriber, struct ec_early *n
 
     if (change == NULL || port == NULL || news->cursor >= EC_CURSORS_MAX ||
         news->reader_slot >= EC_PORT_READERS_MAX ||
-        ec_port_map(&port->map, news->fds[0], NULL) < 0) {
+        ec_port_view_init(&port->view, news->fds[0], NULL) < 0) {
         free(change);
         free(port);
         return; /* not admitted by its publisher, so nobody waits for us */
@@ -106,10 +67,12 @@ void ec_subscriber_add_port(struct ec_subscriber *subscriber, struct ec_early *n
     port->port_id = news->port_id;
     port->client_id = news->client_id;
     port->reader_slot = news->reader_slot;
-    port->from_tail = start == EC_PORT_START_TAIL;
-    ec_port_reading_init(&port->reading, &port->map,
+    port->was_there = start != EC_PORT_START_OLDEST;
+    memcpy(port->client, news->client, sizeof port->client);
+    memcpy(port->name, news->name, sizeof port->name);
+    ec_port_reading_init(&port->reading, &port->view,
                          &ec_client_cursors(subscriber->client)->cursor[news->cursor],
-                         subscriber->reader_id, start);
+                         subscriber->reader_id, start, subscriber->history);
     change->added = port;
     post(subscriber, change);
 }
@@ -149,6 +112,13 @@ static int write_request(struct ec_json_writer *w, const struct ec_subscriber_de
                : EC_OK;
 }
 
+static enum ec_port_start port_start(const struct ec_subscriber *subscriber)
+{
+    return subscriber->start == EC_START_KEYFRAME  ? EC_PORT_START_KEYFRAME
+           : subscriber->start == EC_START_HISTORY ? EC_PORT_START_HISTORY
+                                                   : EC_PORT_START_TAIL;
+}
+
 /* The ports that existed when the daemon recorded the reader: one descriptor each. */
 static int take_ports(struct ec_subscriber *subscriber, struct ec_call *call,
                       struct ec_json_span ports, struct ec_error *why)
@@ -157,20 +127,12 @@ static int take_ports(struct ec_subscriber *subscriber, struct ec_call *call,
     struct ec_json_span item;
 
     for (unsigned i = 0; ec_json_next_element(&iterator, &item); i++) {
-        uint64_t port_id, client_id, cursor, reader_slot;
         struct ec_early news = { .fds = { -1, -1 } };
 
-        if (i >= call->reply_fd_count || !ec_event_member(item, "port_id", UINT32_MAX, &port_id) ||
-            !ec_event_member(item, "client_id", UINT32_MAX, &client_id) ||
-            !ec_event_member(item, "cursor", EC_CURSORS_MAX - 1, &cursor) ||
-            !ec_event_member(item, "reader_slot", EC_PORT_READERS_MAX - 1, &reader_slot))
+        if (i >= call->reply_fd_count || !ec_event_port_members(item, &news))
             return ec_fail(why, EC_ERR_INTERNAL, "port %u of the daemon's answer is not whole", i);
-        news.port_id = (uint32_t)port_id;
-        news.client_id = (uint32_t)client_id;
-        news.cursor = (uint32_t)cursor;
-        news.reader_slot = (uint32_t)reader_slot;
         news.fds[0] = call->reply_fds[i]; /* stays the call's: mapping does not keep it */
-        ec_subscriber_add_port(subscriber, &news, EC_PORT_START_TAIL);
+        ec_subscriber_add_port(subscriber, &news, port_start(subscriber));
     }
     return EC_OK;
 }
@@ -234,14 +196,14 @@ static void free_all(struct ec_subscriber *subscriber)
         struct ec_subscriber_change *next = change->next;
 
         if (change->added != NULL)
-            free_port(change->added);
+            ec_peer_port_free(change->added);
         free(change);
         change = next;
     }
     while (subscriber->ports != NULL) {
         struct ec_peer_port *next = subscriber->ports->next;
 
-        free_port(subscriber->ports);
+        ec_peer_port_free(subscriber->ports);
         subscriber->ports = next;
     }
     if (subscriber->doorbell_fd >= 0)
@@ -251,9 +213,15 @@ static void free_all(struct ec_subscriber *subscriber)
 
 static int check_desc(const struct ec_subscriber_desc *desc, struct ec_error *why)
 {
-    if (desc->type_count > TYPES_MAX)
+    if (desc->type_count > EC_SUBSCRIBER_TYPES_MAX)
         return ec_fail(why, EC_ERR_PARAM, "%u types, at most %u are possible", desc->type_count,
-                       TYPES_MAX);
+                       EC_SUBSCRIBER_TYPES_MAX);
+    if ((unsigned)desc->start > EC_START_HISTORY || (unsigned)desc->order > EC_ORDER_STEP)
+        return ec_fail(why, EC_ERR_PARAM, "start %d, order %d: there is no such one",
+                       (int)desc->start, (int)desc->order);
+    if ((desc->start == EC_START_HISTORY) != (desc->history != 0) || desc->history >= EC_PORT_MARKS)
+        return ec_fail(why, EC_ERR_PARAM, "history is %u, expected 1..%d with EC_START_HISTORY",
+                       desc->history, EC_PORT_MARKS - 1);
     if (desc->spin_ns > SPIN_NS_MAX)
         return ec_fail(why, EC_ERR_PARAM, "spin_ns is %u, expected 0..%u", desc->spin_ns,
                        SPIN_NS_MAX);
@@ -261,35 +229,6 @@ static int check_desc(const struct ec_subscriber_desc *desc, struct ec_error *wh
         if (desc->types[i] == NULL || desc->types[i][0] == '\0')
             return ec_fail(why, EC_ERR_PARAM, "type %u has no name", i);
     return EC_OK;
-}
-
-/* Take what the service thread left, oldest first. */
-static void apply_changes(struct ec_subscriber *subscriber)
-{
-    struct ec_subscriber_change *change, *ordered = NULL;
-
-    change = atomic_exchange_explicit(&subscriber->changes, NULL, memory_order_acquire);
-    while (change != NULL) {
-        struct ec_subscriber_change *next = change->next;
-
-        change->next = ordered;
-        ordered = change;
-        change = next;
-    }
-    while (ordered != NULL) {
-        struct ec_subscriber_change *next = ordered->next;
-
-        if (ordered->added != NULL) {
-            ordered->added->next = subscriber->ports;
-            subscriber->ports = ordered->added;
-        } else {
-            for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next)
-                if (port->port_id == ordered->removed_id)
-                    port->removed = true;
-        }
-        free(ordered);
-        ordered = next;
-    }
 }
 
 /* Wait until all publishers know this reader, and begin behind what they published before that: from
@@ -304,10 +243,10 @@ static void sync_reader(struct ec_subscriber *subscriber)
     call.params = request;
     ec_connection_call(subscriber->client->connection, &call, NULL);
     ec_call_finish(&call);
-    apply_changes(subscriber);
+    ec_subscriber_apply_changes(subscriber);
     for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next)
-        if (port->from_tail)
-            ec_port_skip_to_tail(&port->reading);
+        if (port->was_there)
+            ec_port_seek(&port->reading, port_start(subscriber), subscriber->history);
 }
 
 int ec_subscriber_create(struct ec_client *client, const struct ec_subscriber_desc *desc,
@@ -326,6 +265,11 @@ int ec_subscriber_create(struct ec_client *client, const struct ec_subscriber_de
     made->on_lost = desc->on_lost;
     made->context = desc->context;
     made->spin_ns = desc->spin_ns;
+    made->start = desc->start;
+    made->history = desc->history;
+    made->order = desc->order;
+    made->overdue_ns =
+        (int64_t)(desc->overdue_ms != 0 ? desc->overdue_ms : OVERDUE_MS_DEFAULT) * 1000000;
     made->type_count = desc->type_count;
     for (uint32_t i = 0; i < desc->type_count; i++)
         made->types[i] = ec_event_type(desc->types[i]);
@@ -364,134 +308,7 @@ void ec_subscriber_destroy(struct ec_subscriber *subscriber)
     free_all(subscriber);
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
-
-static void drop_port(struct ec_subscriber *subscriber, struct ec_peer_port *port)
-{
-    struct ec_peer_port **at = &subscriber->ports;
-
-    while (*at != port)
-        at = &(*at)->next;
-    *at = port->next;
-    if (subscriber->turn == port)
-        subscriber->turn = port->next;
-    subscriber->delivered += port->delivered;
-    subscriber->lost_events += port->reading.lost_events;
-    subscriber->lost_bytes += port->reading.lost_bytes;
-    subscriber->broken += port->broken;
-    free_port(port);
-}
-
-static bool wants(const struct ec_subscriber *subscriber, uint64_t type)
-{
-    if (subscriber->type_count == 0)
-        return true;
-    for (uint32_t i = 0; i < subscriber->type_count; i++)
-        if (subscriber->types[i] == type)
-            return true;
-    return false;
-}
-
-/* The row of a type in the published statistics. */
-static struct ec_reader_type *type_row(struct ec_subscriber *subscriber, uint64_t type)
-{
-    uint32_t at = (uint32_t)type & (TYPE_CACHE - 1);
-
-    while (subscriber->cache[at].type != 0) {
-        if (subscriber->cache[at].type == type)
-            return subscriber->cache[at].row;
-        at = (at + 1) & (TYPE_CACHE - 1);
-    }
-    if (subscriber->rows_used == TYPE_ROWS || type == 0)
-        return &subscriber->rows[TYPE_ROWS];
-    subscriber->cache[at].type = type;
-    subscriber->cache[at].row = &subscriber->rows[subscriber->rows_used++];
-    atomic_store_explicit(&subscriber->cache[at].row->type, type, memory_order_release);
-    return subscriber->cache[at].row;
-}
-
-static void count_delivered(struct ec_subscriber *subscriber, const struct ec_event_header *header,
-                            int64_t now)
-{
-    struct ec_reader_type *row = type_row(subscriber, header->type);
-
-    atomic_store_explicit(&row->delivered,
-                          atomic_load_explicit(&row->delivered, memory_order_relaxed) + 1,
-                          memory_order_relaxed);
-    ec_histogram_add(&row->latency, now > header->time_ns ? (uint64_t)(now - header->time_ns) : 0);
-}
-
-static void tell_lost(struct ec_subscriber *subscriber, struct ec_peer_port *port, bool torn)
-{
-    struct ec_loss loss = { .port = port->port_id, .sender = port->client_id, .torn = torn };
-
-    if (!ec_port_resync(&port->reading, &loss.events, &loss.bytes)) {
-        port->broken = true;
-        return;
-    }
-    if (subscriber->on_lost != NULL)
-        subscriber->on_lost(subscriber->context, &loss);
-}
-
-/* Read up to max events of one port. */
-static uint32_t read_port(struct ec_subscriber *subscriber, struct ec_peer_port *port,
-                          ec_event_fn *fn, void *context, uint32_t max, int64_t *now)
-{
-    struct ec_port_reading *reading = &port->reading;
-    uint32_t delivered = 0;
-
-    for (uint32_t seen = 0; seen < BATCH_MAX && delivered < max && !port->broken; seen++) {
-        struct ec_port_item item;
-        int rc = ec_port_peek(reading, &item);
-        bool wanted;
-
-        if (rc == EC_AGAIN)
-            break;
-        if (rc == EC_ERR_STALE) {
-            tell_lost(subscriber, port, false);
-            continue;
-        }
-        if (rc < 0) {
-            port->broken = true;
-            break;
-        }
-        wanted = wants(subscriber, item.header.type);
-        if (wanted) {
-            const struct ec_event event = {
-                .type = item.header.type,
-                .time_ns = item.header.time_ns,
-                .sequence = item.header.sequence,
-                .step = item.header.step,
-                .sender = port->client_id != 0 ? port->client_id : item.header.sender,
-                .port = port->port_id,
-                .bytes = item.header.bytes,
-                .flags = item.header.flags,
-                .payload = item.payload,
-            };
-
-            fn(context, &event);
-        }
-        if (!ec_port_intact(reading)) {
-            tell_lost(subscriber, port, wanted);
-            continue;
-        }
-        ec_port_advance(reading, &item);
-        if (wanted) {
-            if (*now == 0)
-                *now = real_ns();
-            count_delivered(subscriber, &item.header, *now);
-            delivered++;
-        }
-    }
-    ec_port_show_cursor(reading);
-    if (delivered != 0) {
-        port->delivered += delivered;
-        atomic_store_explicit(&reading->slot->delivered, port->delivered, memory_order_relaxed);
-    }
-    return delivered;
-}
-
-static void disarm(struct ec_subscriber *subscriber)
+void ec_subscriber_disarm(struct ec_subscriber *subscriber)
 {
     uint64_t rung;
 
@@ -504,55 +321,42 @@ static void disarm(struct ec_subscriber *subscriber)
     (void)!read(subscriber->doorbell_fd, &rung, sizeof rung); /* level back to silent */
 }
 
-int ec_subscriber_poll(struct ec_subscriber *subscriber, ec_event_fn *fn, void *context,
-                       uint32_t max)
+static void relax(void)
 {
-    uint32_t delivered = 0, before;
-
-    disarm(subscriber);
-    if (atomic_load_explicit(&subscriber->changes, memory_order_relaxed) != NULL)
-        apply_changes(subscriber);
-    do {
-        struct ec_peer_port *port = subscriber->turn != NULL ? subscriber->turn : subscriber->ports;
-        struct ec_peer_port *first = port;
-
-        before = delivered;
-        while (port != NULL && delivered < max) {
-            struct ec_peer_port *next = port->next != NULL ? port->next : subscriber->ports;
-            int64_t now = 0;
-
-            delivered += read_port(subscriber, port, fn, context, max - delivered, &now);
-            if (port->removed && (port->broken || !ec_port_ready(&port->reading))) {
-                bool last = next == first || next == port;
-
-                if (port == first)
-                    first = next;
-                drop_port(subscriber, port);
-                if (last)
-                    break;
-            } else if (next == first) {
-                break;
-            }
-            port = next;
-            subscriber->turn = port; /* who was not reached is first next time */
-        }
-    } while (delivered < max && delivered != before);
-    return (int)delivered;
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
 }
 
-static bool anything(struct ec_subscriber *subscriber)
+/* Spin for a while? Only while it has paid lately; otherwise just now and then. */
+static bool spin(struct ec_subscriber *subscriber)
 {
-    if (atomic_load_explicit(&subscriber->changes, memory_order_relaxed) != NULL)
-        apply_changes(subscriber);
-    for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next)
-        if (!port->broken && (port->removed || ec_port_ready(&port->reading)))
-            return true;
+    int64_t end;
+
+    if (subscriber->spin_ns == 0)
+        return false;
+    if (subscriber->spin_misses >= SPIN_MISSES && subscriber->spin_misses++ % SPIN_RETRY != 0)
+        return false;
+    end = ec_real_ns() + subscriber->spin_ns;
+    do {
+        for (int i = 0; i < 32; i++) {
+            if (ec_subscriber_is_ready(subscriber)) {
+                subscriber->spin_misses = 0;
+                return true;
+            }
+            relax();
+        }
+    } while (ec_real_ns() < end);
+    subscriber->spin_misses++;
     return false;
 }
 
 int ec_subscriber_arm(struct ec_subscriber *subscriber)
 {
-    if (anything(subscriber))
+    ec_subscriber_show_cursors(subscriber);
+    if (ec_subscriber_is_ready(subscriber))
         return EC_OK;
     if (!subscriber->armed) {
         subscriber->armed = true;
@@ -561,9 +365,9 @@ int ec_subscriber_arm(struct ec_subscriber *subscriber)
                               memory_order_relaxed);
     }
     atomic_thread_fence(memory_order_seq_cst); /* [3] of segment/event_port.h */
-    if (!anything(subscriber))
+    if (!ec_subscriber_is_ready(subscriber))
         return EC_AGAIN;
-    disarm(subscriber);
+    ec_subscriber_disarm(subscriber);
     return EC_OK;
 }
 
@@ -574,24 +378,28 @@ int ec_subscriber_fd(const struct ec_subscriber *subscriber)
 
 int ec_subscriber_wait(struct ec_subscriber *subscriber, int64_t timeout_ns)
 {
-    int64_t start = timeout_ns >= 0 || subscriber->spin_ns != 0 ? real_ns() : 0;
+    int64_t end_ns = INT64_MAX;
 
-    if (subscriber->spin_ns != 0)
-        while (real_ns() - start < subscriber->spin_ns)
-            if (anything(subscriber))
-                return EC_OK;
+    if (ec_subscriber_is_ready(subscriber) || spin(subscriber))
+        return EC_OK;
+    if (timeout_ns >= 0)
+        end_ns = ec_real_ns() + timeout_ns;
     while (ec_subscriber_arm(subscriber) == EC_AGAIN) {
         struct pollfd bell = { .fd = subscriber->doorbell_fd, .events = POLLIN };
-        int64_t left = timeout_ns < 0 ? 0 : timeout_ns - (real_ns() - start);
-        struct timespec timeout = { .tv_sec = left / 1000000000, .tv_nsec = left % 1000000000 };
+        int64_t overdue_ns = ec_subscriber_overdue_at(subscriber);
+        int64_t until_ns = overdue_ns < end_ns ? overdue_ns : end_ns;
+        int64_t left_ns = until_ns == INT64_MAX ? 0 : until_ns - ec_real_ns();
+        struct timespec left = { .tv_sec = left_ns / 1000000000, .tv_nsec = left_ns % 1000000000 };
         int rc;
 
-        if (timeout_ns >= 0 && left <= 0) {
-            disarm(subscriber);
+        if (until_ns == end_ns && end_ns != INT64_MAX && left_ns <= 0) {
+            ec_subscriber_disarm(subscriber);
             return EC_ERR_TIMEOUT;
         }
-        rc = ppoll(&bell, 1, timeout_ns < 0 ? NULL : &timeout, NULL);
-        disarm(subscriber);
+        if (left_ns < 0)
+            left = (struct timespec) { 0 };
+        rc = ppoll(&bell, 1, until_ns == INT64_MAX ? NULL : &left, NULL);
+        ec_subscriber_disarm(subscriber);
         if (rc < 0 && errno != EINTR)
             return EC_ERR_SYSTEM;
     }
@@ -605,12 +413,16 @@ void ec_subscriber_stats(const struct ec_subscriber *subscriber, struct ec_subsc
         .lost_events = subscriber->lost_events,
         .lost_bytes = subscriber->lost_bytes,
         .broken_ports = subscriber->broken,
+        .overdue = subscriber->overdue,
     };
     for (const struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next) {
         stats->delivered += port->delivered;
         stats->lost_events += port->reading.lost_events;
         stats->lost_bytes += port->reading.lost_bytes;
         stats->broken_ports += port->broken;
+        stats->demoted_ports +=
+            atomic_load_explicit(&port->view.port->readers[port->reader_slot].state,
+                                 memory_order_relaxed) == EC_READER_DEMOTED;
         stats->ports++;
     }
 }

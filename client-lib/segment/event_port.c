@@ -15,6 +15,8 @@
 #define CLAIM_SHARE 4u
 
 static bool make_room(struct ec_port_writer *writer, uint64_t end);
+static int claim_block(struct ec_port_writer *writer, uint32_t bytes, void **payload);
+static void show_keyframe(struct ec_port_writer *writer);
 static void announce(struct ec_port_writer *writer, uint64_t end);
 
 /* ---- payload words -------------------------------------------------------------------------- */
@@ -52,14 +54,16 @@ void ec_port_copy_out(void *to, const void *ring, size_t bytes)
 int ec_port_writer_init(struct ec_port_writer *writer, const struct ec_port_writer_desc *desc,
                         struct ec_error *why)
 {
+    uint32_t block_bytes = (desc->block_bytes + 4095) & ~4095u;
+    uint64_t ring_offset = EC_PORT_HEAD_BYTES + (uint64_t)block_bytes * desc->block_count;
     struct ec_segment_desc segment = {
         .name = "engine-core-port",
         .kind = EC_SEGMENT_PORT,
-        .bytes = EC_PORT_RING_OFFSET + desc->ring_bytes,
+        .bytes = ring_offset + desc->ring_bytes,
         .client_id = desc->client_id,
         .instance = desc->instance,
         .populate = true,
-        .mirror_offset = desc->mirrored ? EC_PORT_RING_OFFSET : 0,
+        .mirror_offset = desc->mirrored ? ring_offset : 0,
     };
     struct ec_event_port *port;
     int rc;
@@ -73,6 +77,11 @@ int ec_port_writer_init(struct ec_port_writer *writer, const struct ec_port_writ
         (desc->ring_bytes & (desc->ring_bytes - 1)) != 0)
         return ec_fail(why, EC_ERR_PARAM, "ring_bytes is %u, expected a power of two in %u..%u",
                        desc->ring_bytes, EC_PORT_RING_BYTES_MIN, EC_PORT_RING_BYTES_MAX);
+    if (desc->block_bytes > EC_PORT_BLOCK_BYTES_MAX || desc->block_count > EC_PORT_BLOCKS_MAX ||
+        (desc->block_bytes == 0) != (desc->block_count == 0))
+        return ec_fail(
+            why, EC_ERR_PARAM, "%u blocks of %u bytes, expected none or 1..%d of 1..%u bytes",
+            desc->block_count, desc->block_bytes, EC_PORT_BLOCKS_MAX, EC_PORT_BLOCK_BYTES_MAX);
     rc = ec_segment_init(&writer->segment, &segment, why);
     if (rc < 0)
         return ec_error_prefix(why, rc, "create port %s", desc->name);
@@ -81,9 +90,14 @@ int ec_port_writer_init(struct ec_port_writer *writer, const struct ec_port_writ
     snprintf(port->name, sizeof port->name, "%s", desc->name);
     port->ring_bytes = desc->ring_bytes;
     port->mirrored = desc->mirrored;
-    port->ring_offset = EC_PORT_RING_OFFSET;
+    port->ring_offset = ring_offset;
+    port->block_bytes = block_bytes;
+    port->block_count = desc->block_count;
     writer->port = port;
-    writer->ring = (unsigned char *)port + EC_PORT_RING_OFFSET;
+    writer->ring = (unsigned char *)port + ring_offset;
+    writer->blocks = (unsigned char *)port + EC_PORT_HEAD_BYTES;
+    writer->block_bytes = block_bytes;
+    writer->block_count = desc->block_count;
     writer->capacity = desc->ring_bytes;
     writer->mirrored = desc->mirrored;
     writer->stall_ns = desc->stall_ns;
@@ -216,7 +230,7 @@ int ec_port_claim(struct ec_port_writer *writer, uint32_t bytes, void **payload)
     uint64_t size = ec_event_size(bytes), offset, end;
 
     if (size > writer->capacity / CLAIM_SHARE)
-        return EC_ERR_SIZE;
+        return claim_block(writer, bytes, payload);
     if (atomic_load_explicit(&writer->changes, memory_order_relaxed) != NULL)
         ec_port_apply_changes(writer);
 
@@ -240,7 +254,34 @@ int ec_port_claim(struct ec_port_writer *writer, uint32_t bytes, void **payload)
     }
     writer->claimed = (struct ec_event_header *)(void *)(writer->ring + offset);
     writer->claimed_bytes = bytes;
+    writer->claimed_block = 0;
     *payload = writer->claimed + 1;
+    return EC_OK;
+}
+
+/* The payload goes into the block that was used longest ago, once no reliable reader needs it. */
+static int claim_block(struct ec_port_writer *writer, uint32_t bytes, void **payload)
+{
+    uint32_t block = writer->next_block;
+    int rc;
+
+    if (bytes > writer->block_bytes)
+        return EC_ERR_SIZE;
+    rc = ec_port_claim(writer, sizeof(struct ec_event_block), payload);
+    if (rc != EC_OK)
+        return rc;
+    if (writer->block_end[block] + writer->capacity > writer->limit &&
+        !make_room(writer, writer->block_end[block] + writer->capacity)) {
+        writer->claimed = NULL;
+        return EC_AGAIN;
+    }
+    /* Announce it: readers that still look at its old payload must notice. */
+    atomic_store_explicit(&writer->port->block_sequence[block], ++writer->block_sequence,
+                          memory_order_relaxed);
+    atomic_thread_fence(memory_order_release); /* with the acquire fence in ec_port_intact */
+    writer->claimed_bytes = bytes;
+    writer->claimed_block = block + 1;
+    *payload = writer->blocks + (size_t)block * writer->block_bytes;
     return EC_OK;
 }
 
@@ -369,6 +410,24 @@ static bool make_room(struct ec_port_writer *writer, uint64_t end)
     }
 }
 
+void ec_port_keyframe(struct ec_port_writer *writer)
+{
+    writer->keyframe = true;
+}
+
+/* The event that is being committed is a keyframe. Readers that see it before the flush find it behind
+ * the tail, where nothing is yet. */
+static void show_keyframe(struct ec_port_writer *writer)
+{
+    struct ec_event_port *port = writer->port;
+
+    writer->keyframe = false;
+    atomic_store_explicit(&port->keyframe, 0, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release); /* with the acquire fence in find_keyframe */
+    atomic_store_explicit(&port->keyframe_position, writer->position, memory_order_relaxed);
+    atomic_store_explicit(&port->keyframe, writer->sequence + 1, memory_order_release);
+}
+
 void ec_port_commit(struct ec_port_writer *writer, const struct ec_event_header *header,
                     uint32_t bytes)
 {
@@ -378,10 +437,21 @@ void ec_port_commit(struct ec_port_writer *writer, const struct ec_event_header 
     assert(writer->claimed != NULL && bytes <= writer->claimed_bytes);
     event.sequence = writer->sequence;
     event.bytes = bytes;
-    event.block = 0;
+    event.block = writer->claimed_block;
+    if (writer->keyframe)
+        event.flags |= EC_EVENT_KEYFRAME;
     ec_port_copy_in(writer->claimed, &event, sizeof event);
+    if (event.block != 0) {
+        struct ec_event_block block = { .sequence = writer->block_sequence };
+
+        ec_port_copy_in(writer->claimed + 1, &block, sizeof block);
+        writer->block_end[event.block - 1] = writer->position + ec_event_ring_size(&event);
+        writer->next_block = event.block % writer->block_count;
+    }
+    if (writer->keyframe)
+        show_keyframe(writer);
     writer->claimed = NULL;
-    writer->position += ec_event_size(bytes);
+    writer->position += ec_event_ring_size(&event);
     writer->sequence++;
 
     /* Where the next event will start. Readers check the sequence before and after: the row of an
@@ -393,16 +463,12 @@ void ec_port_commit(struct ec_port_writer *writer, const struct ec_event_header 
     atomic_store_explicit(&mark->sequence, writer->sequence, memory_order_release);
 }
 
-uint32_t ec_port_flush(struct ec_port_writer *writer)
+/* Wake who sleeps, after a store that it waits for. */
+static uint32_t ring_readers(struct ec_port_writer *writer)
 {
     uint32_t bells = 0;
 
-    if (writer->flushed == writer->position)
-        return 0;
-    writer->flushed = writer->position;
-    atomic_store_explicit(&writer->port->published, writer->sequence, memory_order_release);
-    atomic_store_explicit(&writer->port->tail, writer->position, memory_order_release); /* [1] */
-    atomic_thread_fence(memory_order_seq_cst);                                          /* [3] */
+    atomic_thread_fence(memory_order_seq_cst); /* [3] */
     if (atomic_load_explicit(&writer->changes, memory_order_relaxed) != NULL)
         ec_port_apply_changes(writer);
     for (uint32_t i = 0; i < writer->peer_count; i++) {
@@ -422,6 +488,25 @@ uint32_t ec_port_flush(struct ec_port_writer *writer)
                                   bells,
                               memory_order_relaxed);
     return bells;
+}
+
+uint32_t ec_port_flush(struct ec_port_writer *writer)
+{
+    if (writer->flushed == writer->position)
+        return 0;
+    writer->flushed = writer->position;
+    atomic_store_explicit(&writer->port->published, writer->sequence, memory_order_release);
+    atomic_store_explicit(&writer->port->tail, writer->position, memory_order_release); /* [1] */
+    return ring_readers(writer);
+}
+
+void ec_port_step_passed(struct ec_port_writer *writer, uint64_t step)
+{
+    if (step <= atomic_load_explicit(&writer->port->step_passed, memory_order_relaxed))
+        return;
+    atomic_store_explicit(&writer->port->step_passed, step,
+                          memory_order_release); /* its events were flushed before */
+    ring_readers(writer);
 }
 
 struct ec_port_type *ec_port_type_row(struct ec_port_writer *writer, uint64_t type)
@@ -444,33 +529,72 @@ struct ec_port_type *ec_port_type_row(struct ec_port_writer *writer, uint64_t ty
 
 /* ---- a reader ------------------------------------------------------------------------------- */
 
-int ec_port_map(struct ec_segment_map *map, int fd, struct ec_error *why)
+/* Load what the port says of itself, once, and see whether that fills the segment. */
+static int check_port(struct ec_port_view *view, uint64_t *ring_offset, struct ec_error *why)
 {
-    const struct ec_event_port *port;
-    uint64_t offset;
-    uint32_t ring_bytes, mirrored;
+    const volatile struct ec_event_port *port = view->map.base; /* each field is loaded once */
+    uint32_t mirrored = port->mirrored;
+
+    view->ring_bytes = port->ring_bytes;
+    view->block_bytes = port->block_bytes;
+    view->block_count = port->block_count;
+    view->mirrored = mirrored == 1;
+    *ring_offset = port->ring_offset;
+    if (view->block_count > EC_PORT_BLOCKS_MAX || view->block_bytes > EC_PORT_BLOCK_BYTES_MAX ||
+        view->block_bytes % 4096 != 0 || (view->block_count == 0) != (view->block_bytes == 0))
+        return ec_fail(why, EC_ERR_LAYOUT, "%u blocks of %u bytes are not possible",
+                       view->block_count, view->block_bytes);
+    if (*ring_offset != EC_PORT_HEAD_BYTES + (uint64_t)view->block_bytes * view->block_count ||
+        view->ring_bytes < EC_PORT_RING_BYTES_MIN || view->ring_bytes > EC_PORT_RING_BYTES_MAX ||
+        (view->ring_bytes & (view->ring_bytes - 1)) != 0 ||
+        *ring_offset + view->ring_bytes != view->map.bytes || mirrored > 1)
+        return ec_fail(why, EC_ERR_LAYOUT, "ring of %u bytes at %llu does not fill the segment",
+                       view->ring_bytes, (unsigned long long)*ring_offset);
+    return EC_OK;
+}
+
+int ec_port_view_init(struct ec_port_view *view, int fd, struct ec_error *why)
+{
+    uint64_t ring_offset = 0;
     int rc;
 
-    rc = ec_segment_map_init(map, fd, EC_SEGMENT_PORT, EC_PORT_RING_OFFSET + EC_PORT_RING_BYTES_MIN,
-                             EC_PORT_RING_OFFSET + (uint64_t)EC_PORT_RING_BYTES_MAX, why);
-    if (rc < 0)
+    *view = (struct ec_port_view) { 0 };
+    rc = ec_segment_map_init(&view->map, fd, EC_SEGMENT_PORT,
+                             EC_PORT_HEAD_BYTES + EC_PORT_RING_BYTES_MIN,
+                             EC_PORT_HEAD_BYTES + (uint64_t)EC_PORT_RING_BYTES_MAX +
+                                 (uint64_t)EC_PORT_BLOCK_BYTES_MAX * EC_PORT_BLOCKS_MAX,
+                             why);
+    if (rc == EC_OK)
+        rc = check_port(view, &ring_offset, why);
+    if (rc == EC_OK && view->mirrored)
+        rc = ec_segment_map_mirror(&view->map, fd, ring_offset, why);
+    if (rc < 0) {
+        ec_port_view_finish(view);
         return rc;
-    port = map->base;
-    ring_bytes = *(const volatile uint32_t *)&port->ring_bytes;
-    offset = *(const volatile uint64_t *)&port->ring_offset;
-    mirrored = *(const volatile uint32_t *)&port->mirrored;
-    if (offset != EC_PORT_RING_OFFSET || ring_bytes < EC_PORT_RING_BYTES_MIN ||
-        (ring_bytes & (ring_bytes - 1)) != 0 || offset + ring_bytes != map->bytes || mirrored > 1) {
-        ec_segment_map_finish(map);
-        return ec_fail(why, EC_ERR_LAYOUT, "ring of %u bytes at %llu does not fill the segment",
-                       ring_bytes, (unsigned long long)offset);
     }
-    if (mirrored != 0) {
-        rc = ec_segment_map_mirror(map, fd, offset, why);
-        if (rc < 0)
-            ec_segment_map_finish(map);
-    }
-    return rc;
+    view->port = view->map.base;
+    view->blocks = (const unsigned char *)view->map.base + EC_PORT_HEAD_BYTES;
+    view->ring = (const unsigned char *)view->map.base + ring_offset;
+    return EC_OK;
+}
+
+void ec_port_view_own(struct ec_port_view *view, const struct ec_port_writer *writer)
+{
+    *view = (struct ec_port_view) {
+        .port = writer->port,
+        .blocks = writer->blocks,
+        .ring = writer->ring,
+        .ring_bytes = (uint32_t)writer->capacity,
+        .block_bytes = writer->block_bytes,
+        .block_count = writer->block_count,
+        .mirrored = writer->mirrored,
+    };
+}
+
+void ec_port_view_finish(struct ec_port_view *view)
+{
+    ec_segment_map_finish(&view->map);
+    *view = (struct ec_port_view) { 0 };
 }
 
 /* The start of the event with this sequence. false: the marks no longer have it. */
@@ -504,20 +628,107 @@ static void find_tail(struct ec_port_reading *reading)
     }
 }
 
-void ec_port_reading_init(struct ec_port_reading *reading, const struct ec_segment_map *map,
-                          struct ec_cursor_slot *slot, uint64_t reader_id, enum ec_port_start start)
+/* The oldest sequence in [low, high] whose event starts at or after bound. Rows that were overwritten
+ * meanwhile count as too old. */
+static bool find_mark(const struct ec_event_port *port, uint64_t low, uint64_t high, uint64_t bound,
+                      uint64_t *sequence, uint64_t *position)
 {
-    const struct ec_event_port *port = map->base;
+    bool found = false;
 
+    while (low <= high) {
+        uint64_t middle = low + (high - low) / 2, at;
+
+        if (read_mark(port, middle, &at) && at >= bound) {
+            *sequence = middle;
+            *position = at;
+            found = true;
+            if (middle == low)
+                break;
+            high = middle - 1;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return found;
+}
+
+/* Go to the newest keyframe. false: there is none, or the ring no longer holds it. */
+static bool find_keyframe(struct ec_port_reading *reading)
+{
+    const struct ec_event_port *port = reading->port;
+
+    for (int tries = 0; tries < 1000; tries++) {
+        uint64_t keyframe = atomic_load_explicit(&port->keyframe, memory_order_acquire);
+        uint64_t position = atomic_load_explicit(&port->keyframe_position, memory_order_relaxed);
+
+        atomic_thread_fence(memory_order_acquire); /* with the release fence in show_keyframe */
+        if (keyframe != atomic_load_explicit(&port->keyframe, memory_order_relaxed))
+            continue;
+        if (keyframe == 0)
+            return false;
+        if (position < reading->position || keyframe - 1 < reading->expected ||
+            atomic_load_explicit(&port->tail_intent, memory_order_relaxed) >
+                position + reading->capacity)
+            return false;
+        reading->position = position;
+        reading->expected = keyframe - 1;
+        return true;
+    }
+    return false;
+}
+
+static uint64_t oldest_position(const struct ec_port_reading *reading)
+{
+    uint64_t intent = atomic_load_explicit(&reading->port->tail_intent, memory_order_relaxed);
+
+    return intent > reading->capacity ? intent - reading->capacity : 0;
+}
+
+/* Go back by n events from the newest, as far as ring and marks hold them. */
+static bool find_history(struct ec_port_reading *reading, uint32_t n)
+{
+    uint64_t high = atomic_load_explicit(&reading->port->published, memory_order_acquire);
+    uint64_t reach = n < EC_PORT_MARKS ? n : EC_PORT_MARKS - 1;
+    uint64_t low = high > reach ? high - reach : 0;
+    uint64_t sequence, position;
+
+    if (low < reading->expected)
+        low = reading->expected;
+    if (low > high ||
+        !find_mark(reading->port, low, high, oldest_position(reading), &sequence, &position) ||
+        position < reading->position)
+        return false;
+    reading->position = position;
+    reading->expected = sequence;
+    return true;
+}
+
+static void find_start(struct ec_port_reading *reading, enum ec_port_start start, uint32_t history)
+{
+    if (start == EC_PORT_START_OLDEST)
+        return; /* at 0, from where the first peek goes on to what the ring still holds */
+    if (start == EC_PORT_START_KEYFRAME && find_keyframe(reading))
+        return;
+    if (start == EC_PORT_START_HISTORY && find_history(reading, history))
+        return;
+    find_tail(reading);
+}
+
+void ec_port_reading_init(struct ec_port_reading *reading, const struct ec_port_view *view,
+                          struct ec_cursor_slot *slot, uint64_t reader_id, enum ec_port_start start,
+                          uint32_t history)
+{
     *reading = (struct ec_port_reading) {
-        .port = port,
-        .ring = (const unsigned char *)port + EC_PORT_RING_OFFSET,
-        .capacity = map->bytes - EC_PORT_RING_OFFSET, /* checked by ec_port_map */
-        .mirrored = map->mapped_bytes != map->bytes,
+        .port = view->port,
+        .ring = view->ring,
+        .blocks = view->blocks,
+        .capacity = view->ring_bytes,
+        .block_bytes = view->block_bytes,
+        .block_count = view->block_count,
+        .mirrored = view->mirrored,
         .slot = slot,
     };
-    if (start == EC_PORT_START_TAIL)
-        find_tail(reading);
+    find_start(reading, start, history);
     reading->tail = reading->shown = reading->position;
     atomic_store_explicit(&slot->delivered, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->lost_events, 0, memory_order_relaxed);
@@ -527,9 +738,9 @@ void ec_port_reading_init(struct ec_port_reading *reading, const struct ec_segme
                           memory_order_release); /* with admit_peer's acquire */
 }
 
-void ec_port_skip_to_tail(struct ec_port_reading *reading)
+void ec_port_seek(struct ec_port_reading *reading, enum ec_port_start start, uint32_t history)
 {
-    find_tail(reading);
+    find_start(reading, start, history);
     reading->tail = reading->position;
     ec_port_show_cursor(reading);
 }
@@ -548,15 +759,41 @@ bool ec_port_ready(struct ec_port_reading *reading)
     return (int64_t)(reading->tail - reading->position) > 0; /* a mark may be ahead of the tail */
 }
 
-bool ec_port_intact(const struct ec_port_reading *reading)
+static bool ring_is_intact(const struct ec_port_reading *reading)
 {
-    atomic_thread_fence(memory_order_acquire); /* [2] */
     return atomic_load_explicit(&reading->port->tail_intent, memory_order_relaxed) <=
            reading->position + reading->capacity;
 }
 
+bool ec_port_intact(const struct ec_port_reading *reading)
+{
+    atomic_thread_fence(memory_order_acquire); /* [2] */
+    if (reading->block != 0)                   /* its event was whole when it was copied out */
+        return atomic_load_explicit(&reading->port->block_sequence[reading->block - 1],
+                                    memory_order_relaxed) == reading->block_sequence;
+    return ring_is_intact(reading);
+}
+
+/* The event's payload lies in a block: find it, once the event itself is known to be whole. */
+static int peek_block(struct ec_port_reading *reading, struct ec_port_item *item,
+                      const unsigned char *event)
+{
+    struct ec_event_block block;
+
+    ec_port_copy_out(&block, event + sizeof item->header, sizeof block);
+    if (!ec_port_intact(reading))
+        return EC_ERR_STALE;
+    if (item->header.block > reading->block_count || item->header.bytes > reading->block_bytes)
+        return EC_ERR_LAYOUT;
+    reading->block = item->header.block;
+    reading->block_sequence = block.sequence;
+    item->payload = reading->blocks + (size_t)(item->header.block - 1) * reading->block_bytes;
+    return ec_port_intact(reading) ? EC_OK : EC_ERR_STALE;
+}
+
 int ec_port_peek(struct ec_port_reading *reading, struct ec_port_item *item)
 {
+    reading->block = 0;
     for (;;) {
         uint64_t offset, available, rest;
         const unsigned char *event;
@@ -589,9 +826,11 @@ int ec_port_peek(struct ec_port_reading *reading, struct ec_port_item *item)
             continue;
         }
         /* The length was loaded once, above; garbage of a lapped read is told from a broken ring. */
-        if (ec_event_size(item->header.bytes) > available ||
-            (!reading->mirrored && ec_event_size(item->header.bytes) > rest))
+        if (ec_event_ring_size(&item->header) > available ||
+            (!reading->mirrored && ec_event_ring_size(&item->header) > rest))
             return ec_port_intact(reading) ? EC_ERR_LAYOUT : EC_ERR_STALE;
+        if (item->header.block != 0)
+            return peek_block(reading, item, event);
         item->payload = event + sizeof item->header;
         return EC_OK;
     }
@@ -599,7 +838,8 @@ int ec_port_peek(struct ec_port_reading *reading, struct ec_port_item *item)
 
 void ec_port_advance(struct ec_port_reading *reading, const struct ec_port_item *item)
 {
-    reading->position += ec_event_size(item->header.bytes);
+    reading->block = 0;
+    reading->position += ec_event_ring_size(&item->header);
     reading->expected = item->header.sequence + 1;
 }
 
@@ -612,39 +852,36 @@ void ec_port_show_cursor(struct ec_port_reading *reading)
                           memory_order_release); /* [4] */
 }
 
-/* The oldest sequence in [low, high] whose event starts at or after bound. Rows that were overwritten
- * meanwhile count as too old. */
-static bool find_mark(const struct ec_event_port *port, uint64_t low, uint64_t high, uint64_t bound,
-                      uint64_t *sequence, uint64_t *position)
+static void count_lost(struct ec_port_reading *reading, uint64_t sequence, uint64_t position,
+                       uint64_t *lost_events, uint64_t *lost_bytes)
 {
-    bool found = false;
-
-    while (low <= high) {
-        uint64_t middle = low + (high - low) / 2, at;
-
-        if (read_mark(port, middle, &at) && at >= bound) {
-            *sequence = middle;
-            *position = at;
-            found = true;
-            if (middle == low)
-                break;
-            high = middle - 1;
-        } else {
-            low = middle + 1;
-        }
-    }
-    return found;
+    *lost_events = sequence - reading->expected;
+    *lost_bytes = position - reading->position;
+    reading->lost_events += *lost_events;
+    reading->lost_bytes += *lost_bytes;
+    reading->position = position;
+    reading->expected = sequence;
+    reading->block = 0;
+    atomic_store_explicit(&reading->slot->lost_events, reading->lost_events, memory_order_relaxed);
+    atomic_store_explicit(&reading->slot->lost_bytes, reading->lost_bytes, memory_order_relaxed);
+    ec_port_show_cursor(reading);
 }
 
 bool ec_port_resync(struct ec_port_reading *reading, uint64_t *lost_events, uint64_t *lost_bytes)
 {
     const struct ec_event_port *port = reading->port;
 
+    if (reading->block != 0 && ring_is_intact(reading)) { /* only this one's block was used again */
+        count_lost(reading, reading->expected + 1,
+                   reading->position + ec_event_size(sizeof(struct ec_event_block)), lost_events,
+                   lost_bytes);
+        return true;
+    }
+
     /* The publisher may overtake us while we look; it cannot do so for ever unless it is hostile. */
     for (int tries = 0; tries < 1000; tries++) {
         uint64_t high = atomic_load_explicit(&port->published, memory_order_acquire);
-        uint64_t intent = atomic_load_explicit(&port->tail_intent, memory_order_relaxed);
-        uint64_t bound = intent > reading->capacity ? intent - reading->capacity : 0;
+        uint64_t bound = oldest_position(reading);
         uint64_t low = high >= EC_PORT_MARKS ? high - (EC_PORT_MARKS - 1) : 0;
         uint64_t sequence, position;
 
@@ -656,18 +893,8 @@ bool ec_port_resync(struct ec_port_reading *reading, uint64_t *lost_events, uint
             continue;
         if (position < reading->position || sequence < reading->expected)
             return false;
-        *lost_events = sequence - reading->expected;
-        *lost_bytes = position - reading->position;
-        reading->lost_events += *lost_events;
-        reading->lost_bytes += *lost_bytes;
-        reading->position = position;
-        reading->expected = sequence;
+        count_lost(reading, sequence, position, lost_events, lost_bytes);
         reading->tail = position; /* load it anew */
-        atomic_store_explicit(&reading->slot->lost_events, reading->lost_events,
-                              memory_order_relaxed);
-        atomic_store_explicit(&reading->slot->lost_bytes, reading->lost_bytes,
-                              memory_order_relaxed);
-        ec_port_show_cursor(reading);
         return true;
     }
     return false;

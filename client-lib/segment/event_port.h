@@ -26,6 +26,10 @@
  * A reliable reader is waited for from the moment that the publishing thread knows it, at the tail of
  * that moment, until its own cursor is there: nothing is lost in between.
  *
+ * A payload over a quarter of the ring lies in a block of its own. A block is used again when every
+ * reliable reader has passed its event; its sequence changes (relaxed store, release fence) before the
+ * first byte is overwritten, and readers look at it again after use (acquire fence), as in [2].
+ *
  * Every reader validates after use, reliable ones too: they may be demoted while they read. What a
  * reader finds in a port is a stranger's: lengths are loaded once and bounded, positions masked. What
  * a publisher finds in a cursor is a stranger's: outside of the ring it marks the reader broken.
@@ -90,10 +94,18 @@ struct ec_port_writer {
     uint64_t sequence; /* of the next event */
     uint64_t flushed;  /* the tail that readers see */
     uint64_t intent;   /* the tail_intent that readers see */
+    bool keyframe;     /* the next event is one */
     uint64_t limit;    /* events may end here without looking at cursors again */
 
     struct ec_event_header *claimed; /* NULL: none */
     uint32_t claimed_bytes;
+    uint32_t claimed_block; /* index + 1; 0: the payload is in the ring */
+
+    unsigned char *blocks;
+    uint32_t block_bytes, block_count;
+    uint32_t next_block;                    /* the one that was used longest ago */
+    uint64_t block_sequence;                /* of the block that was claimed last */
+    uint64_t block_end[EC_PORT_BLOCKS_MAX]; /* free again when all reliable readers are here */
 
     int64_t stall_ns;      /* a reader that holds up for longer is demoted */
     int64_t blocked_since; /* 0: not blocked */
@@ -112,21 +124,32 @@ struct ec_port_writer_desc {
     uint64_t instance;
     int64_t stall_ns;
     bool mirrored; /* false: events never cross the ring's end, a filler takes the rest */
+    uint32_t
+        block_bytes; /* for payloads over a quarter of the ring; rounded up to pages; 0: none */
+    uint32_t block_count;
 };
 
-/* Create the segment. Returns EC_OK, EC_ERR_PARAM (name, ring_bytes), EC_ERR_MEMORY, EC_ERR_SYSTEM. */
+/* Create the segment. Returns EC_OK, EC_ERR_PARAM (names the value and its range), EC_ERR_MEMORY,
+ * EC_ERR_SYSTEM. */
 int ec_port_writer_init(struct ec_port_writer *writer, const struct ec_port_writer_desc *desc,
                         struct ec_error *why);
 /* Thread: any, once the publishing thread has stopped. All changes that are left are in done then. */
 void ec_port_writer_finish(struct ec_port_writer *writer);
 
 /* Reserve room; again without a commit: the same room anew.
- * Returns EC_OK, EC_AGAIN or EC_ERR_SIZE (over a quarter of the ring). */
+ * Returns EC_OK, EC_AGAIN or EC_ERR_SIZE (over a quarter of the ring, and over a block). */
 int ec_port_claim(struct ec_port_writer *writer, uint32_t bytes, void **payload);
 
 /* Finish the claimed event; header.sequence, bytes and block are set here. Readers see it after flush. */
 void ec_port_commit(struct ec_port_writer *writer, const struct ec_event_header *header,
                     uint32_t bytes);
+
+/* The next event that is committed is a keyframe: late joiners may start there. */
+void ec_port_keyframe(struct ec_port_writer *writer);
+
+/* No event of this step or an earlier one will come any more; never goes back. Wakes sleeping readers,
+ * which may wait for just that. */
+void ec_port_step_passed(struct ec_port_writer *writer, uint64_t step);
 
 /* Make all committed events visible and wake sleeping readers. Returns the number of bells rung. */
 uint32_t ec_port_flush(struct ec_port_writer *writer);
@@ -144,12 +167,28 @@ struct ec_port_type *ec_port_type_row(struct ec_port_writer *writer, uint64_t ty
 
 /* ---- a reader ------------------------------------------------------------------------------- */
 
+/* A mapped port; the numbers were loaded once and checked against the size of the segment. */
+struct ec_port_view {
+    struct ec_segment_map map; /* base NULL: the writer's own mapping is used */
+    const struct ec_event_port *port;
+    const unsigned char *blocks;
+    const unsigned char *ring;
+    uint32_t ring_bytes;
+    uint32_t block_bytes, block_count;
+    bool mirrored;
+};
+
 struct ec_port_reading {
     const struct ec_event_port *port; /* read-only, a stranger's */
     const unsigned char *ring;
+    const unsigned char *blocks;
     uint64_t capacity;
+    uint32_t block_bytes, block_count;
     bool mirrored;
     struct ec_cursor_slot *slot; /* own */
+
+    uint32_t block;          /* of the event last looked at: index + 1; 0: in the ring */
+    uint64_t block_sequence; /* that the event named */
 
     uint64_t position; /* of the next event */
     uint64_t tail;     /* as last seen */
@@ -159,20 +198,25 @@ struct ec_port_reading {
 };
 
 enum ec_port_start {
-    EC_PORT_START_TAIL,   /* what is published from now on */
-    EC_PORT_START_OLDEST, /* all that the ring still holds */
+    EC_PORT_START_TAIL,     /* what is published from now on */
+    EC_PORT_START_OLDEST,   /* all since the port was opened, as far as the ring still holds it */
+    EC_PORT_START_KEYFRAME, /* from the newest keyframe; none in the ring: from the tail */
+    EC_PORT_START_HISTORY,  /* the last n events, as far as the ring still holds them */
 };
 
 /* Check a port that a stranger handed in and map it. Returns EC_OK, EC_ERR_LAYOUT, EC_ERR_SYSTEM. */
-int ec_port_map(struct ec_segment_map *map, int fd, struct ec_error *why);
+int ec_port_view_init(struct ec_port_view *view, int fd, struct ec_error *why);
+/* The port of a writer in this process, seen through the writer's mapping. */
+void ec_port_view_own(struct ec_port_view *view, const struct ec_port_writer *writer);
+void ec_port_view_finish(struct ec_port_view *view); /* accepts a zeroed one */
 
-/* Begin to read. The map must stay until the end; the slot is the reader's own. Publishes the cursor
- * and then reader_id, for the publisher to admit it. */
-void ec_port_reading_init(struct ec_port_reading *reading, const struct ec_segment_map *map,
-                          struct ec_cursor_slot *slot, uint64_t reader_id,
-                          enum ec_port_start start);
-/* Pass over what is there without counting it as lost; for a reader that begins anew. */
-void ec_port_skip_to_tail(struct ec_port_reading *reading);
+/* Begin to read. The view must stay until the end; the slot is the reader's own. Publishes the cursor
+ * and then reader_id, for the publisher to admit it. history is the n of EC_PORT_START_HISTORY. */
+void ec_port_reading_init(struct ec_port_reading *reading, const struct ec_port_view *view,
+                          struct ec_cursor_slot *slot, uint64_t reader_id, enum ec_port_start start,
+                          uint32_t history);
+/* Begin anew, further on: what is passed over is not counted as lost. */
+void ec_port_seek(struct ec_port_reading *reading, enum ec_port_start start, uint32_t history);
 /* Give the slot back: its reader_id becomes 0. */
 void ec_port_reading_finish(struct ec_port_reading *reading);
 

@@ -125,7 +125,7 @@ static int open_own_port(struct events *events, struct ec_error *why)
     rc = ec_port_writer_init(&events->writer, &desc, why);
     if (rc == EC_OK)
         rc = routes_open_port(&events->routes, events->owner, desc.name, desc.ring_bytes,
-                              events->writer.segment.fd, events->writer.port, &events->port, why);
+                              events->writer.segment.fd, &events->writer, &events->port, why);
     return rc;
 }
 

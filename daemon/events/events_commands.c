@@ -383,6 +383,7 @@ static int write_reader_ports(struct request *request, const struct route_reader
         ec_json_object_begin(w);
         ec_json_member_u64(w, "port_id", link->port->id);
         ec_json_member_u64(w, "client_id", link->port->owner->client_id);
+        ec_json_member_string(w, "client", link->port->owner->name);
         ec_json_member_string(w, "name", link->port->name);
         ec_json_member_u64(w, "bytes", link->port->ring_bytes);
         ec_json_member_u64(w, "cursor", link->cursor);

@@ -102,6 +102,7 @@ static void tell_reader_added(struct routes *routes, const struct route_link *li
     ec_json_member_u64(&w, "reader_id", link->reader->id);
     ec_json_member_u64(&w, "port_id", link->port->id);
     ec_json_member_u64(&w, "client_id", link->port->owner->client_id);
+    ec_json_member_string(&w, "client", link->port->owner->name);
     ec_json_member_string(&w, "name", link->port->name);
     ec_json_member_u64(&w, "bytes", link->port->ring_bytes);
     ec_json_member_u64(&w, "cursor", link->cursor);
@@ -223,7 +224,7 @@ struct route_port *routes_find_port(const struct routes *routes, uint32_t id)
 
 static void free_port(struct route_port *port)
 {
-    ec_segment_map_finish(&port->map);
+    ec_port_view_finish(&port->view);
     if (port->fd >= 0)
         close(port->fd);
     free(port);
@@ -232,20 +233,18 @@ static void free_port(struct route_port *port)
 /* Map and check a port that a client made. */
 static int map_port(struct route_port *port, uint64_t ring_bytes, struct ec_error *why)
 {
-    int rc = ec_port_map(&port->map, port->fd, why);
+    int rc = ec_port_view_init(&port->view, port->fd, why);
 
     if (rc < 0)
         return rc;
-    port->port = port->map.base;
-    port->ring_bytes = (uint32_t)(port->map.bytes - EC_PORT_RING_OFFSET);
-    if (port->ring_bytes != ring_bytes)
+    if (port->view.ring_bytes != ring_bytes)
         return ec_fail(why, EC_ERR_PARAM, "bytes is %llu, but the segment's ring has %u",
-                       (unsigned long long)ring_bytes, port->ring_bytes);
+                       (unsigned long long)ring_bytes, port->view.ring_bytes);
     return EC_OK;
 }
 
 int routes_open_port(struct routes *routes, struct route_owner *owner, const char *name,
-                     uint64_t ring_bytes, int fd, const struct ec_event_port *own,
+                     uint64_t ring_bytes, int fd, const struct ec_port_writer *own,
                      struct route_port **port, struct ec_error *why)
 {
     struct route_port *made;
@@ -260,14 +259,16 @@ int routes_open_port(struct routes *routes, struct route_owner *owner, const cha
     made->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (made->fd < 0)
         rc = ec_fail(why, EC_ERR_SYSTEM, "duplicate descriptor %d: %s", fd, strerror(errno));
-    made->port = own;
-    made->ring_bytes = (uint32_t)ring_bytes;
     if (rc == EC_OK && own == NULL)
         rc = map_port(made, ring_bytes, why);
+    else if (rc == EC_OK)
+        ec_port_view_own(&made->view, own);
     if (rc < 0) {
         free_port(made);
         return rc;
     }
+    made->port = made->view.port;
+    made->ring_bytes = made->view.ring_bytes;
     made->owner = owner;
     made->id = ++routes->last_port_id;
     snprintf(made->name, sizeof made->name, "%s", name);

@@ -20,6 +20,7 @@
 #include "events/types.h"
 #include "proto/cursor_segment.h"
 #include "proto/event_port.h"
+#include "segment/event_port.h"
 
 #define ROUTE_PORTS_MAX 64 /* of one owner */
 #define READER_TYPES_MAX 32
@@ -40,8 +41,8 @@ struct route_port {
     uint32_t id;
     char name[EC_PORT_NAME_BYTES];
     uint32_t ring_bytes;
-    int fd;                    /* ours */
-    struct ec_segment_map map; /* read-only; checked; base NULL for the daemon's own */
+    int fd;                   /* ours */
+    struct ec_port_view view; /* checked; the daemon's own is seen through its writer */
     const struct ec_event_port *port;
     struct route_link *links;
     uint64_t slots[EC_PORT_READERS_MAX / 64]; /* bits of reader slots in use */
@@ -95,10 +96,10 @@ struct route_owner *routes_owner(struct routes *routes, const struct client *cli
 /* Ends all its ports and readers, tells the others and rings the readers of its ports. */
 void routes_remove_owner(struct routes *routes, struct route_owner *owner);
 
-/* fd stays the caller's (it is duplicated). port is NULL unless it is the daemon's own.
+/* fd stays the caller's (it is duplicated). own is NULL unless it is the daemon's port.
  * Returns EC_OK, EC_ERR_LIMIT, EC_ERR_LAYOUT, EC_ERR_PARAM, EC_ERR_SYSTEM, EC_ERR_MEMORY. */
 int routes_open_port(struct routes *routes, struct route_owner *owner, const char *name,
-                     uint64_t ring_bytes, int fd, const struct ec_event_port *own,
+                     uint64_t ring_bytes, int fd, const struct ec_port_writer *own,
                      struct route_port **port, struct ec_error *why);
 void routes_close_port(struct routes *routes, struct route_port *port);
 struct route_port *routes_find_port(const struct routes *routes, uint32_t id);

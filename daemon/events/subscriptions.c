@@ -350,21 +350,15 @@ static void on_bell(uv_poll_t *handle, int status, int events)
 void subscriptions_port_added(struct subscriptions *subscriptions, const struct route_link *link)
 {
     struct reading_port *port = calloc(1, sizeof *port);
-    struct ec_segment_map map = link->port->map;
 
     if (port == NULL)
-        return;             /* its publisher never admits us, so nothing waits */
-    if (map.base == NULL) { /* our own port */
-        map.base = link->port->port;
-        map.bytes = EC_PORT_RING_OFFSET + link->port->ring_bytes;
-        map.mapped_bytes =
-            link->port->port->mirrored != 0 ? map.bytes + link->port->ring_bytes : map.bytes;
-    }
+        return; /* its publisher never admits us, so nothing waits */
     port->port_id = link->port->id;
     port->client_id = link->port->owner->client_id;
-    ec_port_reading_init(&port->reading, &map, &own_cursors(subscriptions)->cursor[link->cursor],
-                         link->reader->id,
-                         subscriptions->reader == NULL ? EC_PORT_START_TAIL : EC_PORT_START_OLDEST);
+    ec_port_reading_init(&port->reading, &link->port->view,
+                         &own_cursors(subscriptions)->cursor[link->cursor], link->reader->id,
+                         subscriptions->reader == NULL ? EC_PORT_START_TAIL : EC_PORT_START_OLDEST,
+                         0);
     port->next = subscriptions->ports;
     subscriptions->ports = port;
     (void)!write(subscriptions->doorbell_fd, &(uint64_t) { 1 }, sizeof(uint64_t));

@@ -8,6 +8,9 @@
  *         ec_publisher_commit(publisher);
  *     }
  *
+ * A payload over a quarter of the ring goes into a block of the port's own pool, by the same calls. A
+ * block is used again when every reliable reader has passed its event; claim says EC_AGAIN until then.
+ *
  * Many events cost less in a batch: they become visible, are stamped and wake their readers together.
  *
  *     ec_publisher_batch_begin(publisher);
@@ -47,9 +50,13 @@ struct ec_publisher_desc {
     const char *name;    /* of the port, 1..47 bytes; default "main" */
     uint32_t ring_bytes; /* power of two, 16 KiB..1 GiB; default 1 MiB */
     enum ec_stamp stamp;
+    uint32_t
+        block_bytes; /* of a block for payloads over a quarter of the ring, up to 64 MiB; default
+                             none */
+    uint32_t block_count; /* 1..256; default 4; all of them are reserved at creation */
 };
 
-/* Returns EC_OK, EC_ERR_PARAM (name, ring_bytes), EC_ERR_LIMIT (64 ports a client), EC_ERR_MEMORY,
+/* Returns EC_OK, EC_ERR_PARAM (name, ring_bytes, blocks), EC_ERR_LIMIT (64 ports a client), EC_ERR_MEMORY,
  *         EC_ERR_DISCONNECTED, EC_ERR_TIMEOUT, EC_ERR_SYSTEM. */
 EC_API int ec_publisher_create(struct ec_client *client, const struct ec_publisher_desc *desc,
                                struct ec_publisher **publisher, struct ec_error *why);
@@ -59,8 +66,8 @@ EC_API void ec_publisher_destroy(struct ec_publisher *publisher); /* accepts NUL
  * until the commit; claiming again without a commit gives the same room anew.
  *
  * Returns EC_OK, EC_AGAIN (a reliable reader is behind; nothing was claimed),
- *         EC_ERR_SIZE (more than the type or a quarter of the ring allows; a type with fields takes
- *         exactly its size), EC_ERR_TYPE (not registered by this client). */
+ *         EC_ERR_SIZE (more than the type allows, or than both a quarter of the ring and a block; a type
+ *         with fields takes exactly its size), EC_ERR_TYPE (not registered by this client). */
 EC_API int ec_publisher_claim(struct ec_publisher *publisher, uint64_t type, size_t bytes,
                               void **payload);
 
@@ -80,6 +87,15 @@ EC_API int ec_publisher_publish(struct ec_publisher *publisher, uint64_t type, c
 /* Events committed between the two become visible together at the end. */
 EC_API void ec_publisher_batch_begin(struct ec_publisher *publisher);
 EC_API void ec_publisher_batch_end(struct ec_publisher *publisher);
+
+/* The next event is a keyframe: it holds the whole state, and a late joiner that asks for it starts
+ * there and goes on with the increments behind it. */
+EC_API void ec_publisher_keyframe(struct ec_publisher *publisher);
+
+/* Nothing of this step or an earlier one will be published any more. Subscribers that read in the order
+ * of steps wait for this; call it once per step, also when there was nothing to publish. Makes an open
+ * batch visible. */
+EC_API void ec_publisher_step_passed(struct ec_publisher *publisher, uint64_t step);
 
 /* Take the time (and the step) for the events that follow; with EC_STAMP_FRAME the only stamp. */
 EC_API void ec_publisher_stamp(struct ec_publisher *publisher);

@@ -56,20 +56,19 @@ static void teardown(void)
     free(cursors);
 }
 
-/* The port as a reader of the same process sees it. */
-static struct ec_segment_map own_map(void)
+static void read_from_history(struct ec_port_reading *reading, uint32_t cursor,
+                              enum ec_port_start start, uint32_t history)
 {
-    return (struct ec_segment_map) { .base = writer.port,
-                                     .bytes = EC_PORT_RING_OFFSET + RING,
-                                     .mapped_bytes =
-                                         EC_PORT_RING_OFFSET + (writer.mirrored ? 2 : 1) * RING };
+    struct ec_port_view view;
+
+    ec_port_view_own(&view, &writer); /* as a reader of the same process sees it */
+    ec_port_reading_init(reading, &view, &cursors->cursor[cursor], READER_ID + cursor, start,
+                         history);
 }
 
 static void read_from(struct ec_port_reading *reading, uint32_t cursor, enum ec_port_start start)
 {
-    struct ec_segment_map map = own_map();
-
-    ec_port_reading_init(reading, &map, &cursors->cursor[cursor], READER_ID + cursor, start);
+    read_from_history(reading, cursor, start, 0);
 }
 
 static void add_reader(uint32_t cursor, bool reliable, int doorbell_fd)
@@ -399,6 +398,221 @@ START_TEST(an_event_overwritten_while_it_is_read_is_not_intact)
 }
 END_TEST
 
+/* ---- where to start -------------------------------------------------------------------------- */
+
+static const struct {
+    uint64_t published;
+    uint32_t history;
+    uint64_t first; /* that is read */
+} histories[] = {
+    { 0, 10, 0 },    /* nothing was published */
+    { 5, 10, 0 },    /* less than asked for */
+    { 100, 10, 90 }, /* exactly that many */
+    { 100, 1, 99 },
+};
+
+START_TEST(a_late_reader_gets_the_last_n_events)
+{
+    struct ec_port_reading reading;
+
+    for (uint64_t n = 0; n < histories[_i].published; n++)
+        ck_assert_int_eq(publish(n, 64), EC_OK);
+    read_from_history(&reading, 0, EC_PORT_START_HISTORY, histories[_i].history);
+    for (uint64_t n = histories[_i].first; n < histories[_i].published; n++)
+        expect(&reading, n, 64);
+    expect_none(&reading);
+    ck_assert_uint_eq(reading.lost_events, 0);
+}
+END_TEST
+
+START_TEST(history_reaches_back_as_far_as_the_ring_holds)
+{
+    struct ec_port_reading reading;
+    uint64_t published = 10 * RING / ec_event_size(64);
+
+    for (uint64_t n = 0; n < published; n++)
+        ck_assert_int_eq(publish(n, 64), EC_OK);
+    read_from_history(&reading, 0, EC_PORT_START_HISTORY, EC_PORT_MARKS - 1);
+    ck_assert_uint_ge(published - reading.expected, (RING - 4096) / ec_event_size(64) - 1);
+    for (uint64_t n = reading.expected; n < published; n++)
+        expect(&reading, n, 64);
+    ck_assert_uint_eq(reading.lost_events, 0);
+}
+END_TEST
+
+START_TEST(a_late_reader_starts_at_the_last_keyframe)
+{
+    struct ec_port_reading reading;
+
+    for (uint64_t n = 0; n < 50; n++) {
+        if (n % 20 == 10)
+            ec_port_keyframe(&writer);
+        ck_assert_int_eq(publish(n, 64), EC_OK);
+    }
+    read_from(&reading, 0, EC_PORT_START_KEYFRAME);
+    for (uint64_t n = 30; n < 50; n++) {
+        struct ec_port_item item;
+
+        ck_assert_int_eq(ec_port_peek(&reading, &item), EC_OK);
+        ck_assert_int_eq((item.header.flags & EC_EVENT_KEYFRAME) != 0, n == 30);
+        expect(&reading, n, 64);
+    }
+    expect_none(&reading);
+}
+END_TEST
+
+START_TEST(without_a_keyframe_in_the_ring_it_starts_at_the_tail)
+{
+    struct ec_port_reading never, gone;
+
+    ck_assert_int_eq(publish(0, 64), EC_OK);
+    read_from(&never, 0, EC_PORT_START_KEYFRAME);
+    expect_none(&never);
+    ec_port_keyframe(&writer);
+    for (uint64_t n = 1; n < 2 * RING / ec_event_size(64); n++)
+        ck_assert_int_eq(publish(n, 64), EC_OK);
+    read_from(&gone, 1, EC_PORT_START_KEYFRAME);
+    expect_none(&gone);
+}
+END_TEST
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+#define BLOCK (3 * RING)
+
+static void make_writer_with_blocks(uint32_t count)
+{
+    struct ec_port_writer_desc desc = { .name = "blocks",
+                                        .ring_bytes = RING,
+                                        .stall_ns = FOREVER,
+                                        .mirrored = writer.mirrored,
+                                        .block_bytes = BLOCK,
+                                        .block_count = count };
+
+    ec_port_writer_finish(&writer);
+    ck_assert_msg(ec_port_writer_init(&writer, &desc, &why) == EC_OK, "%s", why.text);
+}
+
+static int publish_block(uint64_t number, uint32_t bytes)
+{
+    struct ec_event_header header = { .type = 1 };
+    static unsigned char payload[BLOCK];
+    void *room;
+    int rc = ec_port_claim(&writer, bytes, &room);
+
+    if (rc != EC_OK)
+        return rc;
+    memset(payload, (int)(number & 0xff), bytes);
+    ec_port_copy_in(room, payload, bytes);
+    ec_port_commit(&writer, &header, bytes);
+    ec_port_flush(&writer);
+    return EC_OK;
+}
+
+static bool block_is(const struct ec_port_item *item, uint64_t number)
+{
+    static unsigned char payload[BLOCK];
+
+    ck_assert_uint_le(item->header.bytes, sizeof payload);
+    ec_port_copy_out(payload, item->payload, item->header.bytes);
+    for (uint32_t i = 0; i < item->header.bytes; i++)
+        if (payload[i] != (unsigned char)number)
+            return false;
+    return true;
+}
+
+START_TEST(a_large_payload_comes_whole_in_a_block)
+{
+    struct ec_port_reading reading;
+    struct ec_port_item item;
+
+    make_writer_with_blocks(2);
+    read_from(&reading, 0, EC_PORT_START_TAIL);
+    for (uint64_t n = 0; n < 50; n++) {
+        uint32_t bytes = n % 3 == 0 ? 100 : (uint32_t)(BLOCK - n);
+
+        ck_assert_int_eq(publish_block(n, bytes), EC_OK);
+        ck_assert_int_eq(ec_port_peek(&reading, &item), EC_OK);
+        ck_assert_uint_eq(item.header.bytes, bytes);
+        ck_assert_int_eq(item.header.block != 0, n % 3 != 0);
+        ck_assert(block_is(&item, n));
+        ck_assert(ec_port_intact(&reading));
+        ec_port_advance(&reading, &item);
+        ec_port_show_cursor(&reading);
+    }
+    ck_assert_int_eq(publish_block(0, BLOCK), EC_OK);
+    ck_assert_int_eq(publish_block(0, BLOCK + 1), EC_ERR_SIZE);
+}
+END_TEST
+
+START_TEST(a_block_is_not_used_again_before_the_reliable_reader_has_passed_it)
+{
+    struct ec_port_reading reading;
+    struct ec_port_item item;
+
+    make_writer_with_blocks(2);
+    read_from(&reading, 0, EC_PORT_START_TAIL);
+    add_reader(0, true, -1);
+    ck_assert_int_eq(publish_block(0, BLOCK), EC_OK);
+    ck_assert_int_eq(publish_block(1, BLOCK), EC_OK);
+    ck_assert_int_eq(publish_block(2, BLOCK), EC_AGAIN);
+    ck_assert_int_eq(publish_block(2, 100), EC_OK); /* the ring has room */
+    ck_assert_int_eq(ec_port_peek(&reading, &item), EC_OK);
+    ck_assert_int_eq(publish_block(3, BLOCK), EC_AGAIN); /* looked at, not passed */
+    ck_assert(block_is(&item, 0));
+    ck_assert(ec_port_intact(&reading));
+    ec_port_advance(&reading, &item);
+    ec_port_show_cursor(&reading);
+    ck_assert_int_eq(publish_block(3, BLOCK), EC_OK);
+    ck_assert_int_eq(ec_port_peek(&reading, &item), EC_OK);
+    ck_assert(block_is(&item, 1));
+    ck_assert(ec_port_intact(&reading));
+}
+END_TEST
+
+START_TEST(a_lossy_reader_notices_that_its_block_was_used_again_and_loses_just_that)
+{
+    struct ec_port_reading reading;
+    struct ec_port_item item;
+    uint64_t events, bytes;
+
+    make_writer_with_blocks(1);
+    read_from(&reading, 0, EC_PORT_START_TAIL);
+    ck_assert_int_eq(publish_block(0, BLOCK), EC_OK);
+    ck_assert_int_eq(ec_port_peek(&reading, &item), EC_OK);
+    ck_assert(ec_port_intact(&reading));
+    ck_assert_int_eq(publish_block(1, BLOCK), EC_OK);
+    ck_assert(!ec_port_intact(&reading));
+    ck_assert(ec_port_resync(&reading, &events, &bytes));
+    ck_assert_uint_eq(events, 1);
+    ck_assert_int_eq(publish_block(2, BLOCK), EC_OK);
+    ck_assert_int_eq(ec_port_peek(&reading, &item), EC_ERR_STALE); /* 1 is gone as well */
+    ck_assert(ec_port_resync(&reading, &events, &bytes));
+    ck_assert_uint_eq(events, 1);
+    ck_assert_int_eq(ec_port_peek(&reading, &item), EC_OK);
+    ck_assert_uint_eq(item.header.sequence, 2);
+    ck_assert(block_is(&item, 2));
+    ck_assert(ec_port_intact(&reading));
+}
+END_TEST
+
+START_TEST(a_block_that_does_not_exist_is_never_looked_at)
+{
+    struct ec_event_header *header;
+    struct ec_port_reading reading;
+    struct ec_port_item item;
+
+    make_writer_with_blocks(1);
+    read_from(&reading, 0, EC_PORT_START_TAIL);
+    ck_assert_int_eq(publish_block(0, BLOCK), EC_OK);
+    header = (struct ec_event_header *)(void *)writer.ring;
+    header->block = _i == 0 ? 2 : _i == 1 ? UINT32_MAX : 1;
+    if (_i == 2)
+        header->bytes = BLOCK + 1;
+    ck_assert_int_eq(ec_port_peek(&reading, &item), EC_ERR_LAYOUT);
+}
+END_TEST
+
 /* ---- sleeping -------------------------------------------------------------------------------- */
 
 START_TEST(a_reader_that_joins_between_claim_and_flush_is_rung_by_the_flush)
@@ -490,33 +704,48 @@ END_TEST
 
 START_TEST(a_mapped_port_must_fill_its_segment)
 {
-    struct ec_segment_map map = { 0 };
+    struct ec_port_view view = { 0 };
 
-    ck_assert_int_eq(ec_port_map(&map, writer.segment.fd, &why), EC_OK);
-    ec_segment_map_finish(&map);
+    ck_assert_int_eq(ec_port_view_init(&view, writer.segment.fd, &why), EC_OK);
+    ec_port_view_finish(&view);
     writer.port->ring_bytes = RING / 2; /* the writer may still lie about itself */
-    ck_assert_int_eq(ec_port_map(&map, writer.segment.fd, &why), EC_ERR_LAYOUT);
+    ck_assert_int_eq(ec_port_view_init(&view, writer.segment.fd, &why), EC_ERR_LAYOUT);
     ck_assert_ptr_nonnull(strstr(why.text, "8192"));
     writer.port->ring_bytes = RING;
     writer.port->ring_offset = 4096;
-    ck_assert_int_eq(ec_port_map(&map, writer.segment.fd, &why), EC_ERR_LAYOUT);
-    ck_assert_ptr_null(map.base);
+    ck_assert_int_eq(ec_port_view_init(&view, writer.segment.fd, &why), EC_ERR_LAYOUT);
+    writer.port->ring_offset = EC_PORT_HEAD_BYTES;
+    writer.port->block_count = 1;
+    ck_assert_int_eq(ec_port_view_init(&view, writer.segment.fd, &why), EC_ERR_LAYOUT);
+    writer.port->block_bytes = 4096;
+    ck_assert_int_eq(ec_port_view_init(&view, writer.segment.fd, &why), EC_ERR_LAYOUT);
+    ck_assert_ptr_null(view.map.base);
 }
 END_TEST
 
 static const struct {
     const char *name;
     uint32_t ring_bytes;
+    uint32_t block_bytes, block_count;
 } bad_descs[] = {
-    { "", RING },      { "012345678901234567890123456789012345678901234567", RING },
-    { "x", RING - 1 }, { "x", RING + 4096 },
-    { "x", RING / 2 }, { "x", 1u << 31 },
+    { "", RING, 0, 0 },
+    { "012345678901234567890123456789012345678901234567", RING, 0, 0 },
+    { "x", RING - 1, 0, 0 },
+    { "x", RING + 4096, 0, 0 },
+    { "x", RING / 2, 0, 0 },
+    { "x", 1u << 31, 0, 0 },
+    { "x", RING, 4096, 0 },
+    { "x", RING, 0, 4 },
+    { "x", RING, (64u << 20) + 1, 1 },
+    { "x", RING, 4096, 257 },
 };
 
 START_TEST(a_port_with_a_bad_name_or_size_is_not_made)
 {
     struct ec_port_writer_desc desc = { .name = bad_descs[_i].name,
-                                        .ring_bytes = bad_descs[_i].ring_bytes };
+                                        .ring_bytes = bad_descs[_i].ring_bytes,
+                                        .block_bytes = bad_descs[_i].block_bytes,
+                                        .block_count = bad_descs[_i].block_count };
     struct ec_port_writer bad;
 
     ck_assert_int_eq(ec_port_writer_init(&bad, &desc, &why), EC_ERR_PARAM);
@@ -613,6 +842,14 @@ int main(void)
     tcase_add_test(tcase, a_reader_is_waited_for_before_its_cursor_is_there);
     tcase_add_test(tcase, a_lapped_reader_counts_exactly_what_it_lost);
     tcase_add_test(tcase, an_event_overwritten_while_it_is_read_is_not_intact);
+    tcase_add_loop_test(tcase, a_late_reader_gets_the_last_n_events, 0, COUNT(histories));
+    tcase_add_test(tcase, history_reaches_back_as_far_as_the_ring_holds);
+    tcase_add_test(tcase, a_late_reader_starts_at_the_last_keyframe);
+    tcase_add_test(tcase, without_a_keyframe_in_the_ring_it_starts_at_the_tail);
+    tcase_add_test(tcase, a_large_payload_comes_whole_in_a_block);
+    tcase_add_test(tcase, a_block_is_not_used_again_before_the_reliable_reader_has_passed_it);
+    tcase_add_test(tcase, a_lossy_reader_notices_that_its_block_was_used_again_and_loses_just_that);
+    tcase_add_loop_test(tcase, a_block_that_does_not_exist_is_never_looked_at, 0, 3);
     tcase_add_test(tcase, a_reader_that_joins_between_claim_and_flush_is_rung_by_the_flush);
     tcase_add_test(tcase, a_sleeping_reader_is_rung_once_for_each_epoch);
     tcase_add_loop_test(tcase, a_port_that_lies_is_never_read_outside_of_its_ring, 0,

@@ -1,0 +1,387 @@
+/* subscriber_reading.c - which event comes next, and what happens before and after its use.
+ *
+ *     choose      the port whose first wanted event is next in the subscriber's order
+ *     use         in place, by a call-back or between next and done
+ *     finish      validate, count, advance; a lapped port goes on at the oldest event that stands
+ *
+ * A port's head is the first event that the subscriber wants; foreign types before it are passed over
+ * when it is looked for. */
+#include <engine-core/subscriber.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/subscriber.h"
+#include "foundation/real_time.h"
+
+#define TYPE_ROWS (EC_READER_TYPES_MAX - 1) /* the last row counts for those that found none */
+#define TURN_EVENTS 256u                    /* of one port before the next one has its turn */
+#define SHOW_SHARE 8u /* the cursor is shown at the latest after this part of the ring */
+
+/* ---- ports come and go ----------------------------------------------------------------------- */
+
+void ec_subscriber_apply_changes(struct ec_subscriber *subscriber)
+{
+    struct ec_subscriber_change *change, *ordered = NULL;
+
+    change = atomic_exchange_explicit(&subscriber->changes, NULL, memory_order_acquire);
+    while (change != NULL) { /* the mailbox is a stack: turn it round */
+        struct ec_subscriber_change *next = change->next;
+
+        change->next = ordered;
+        ordered = change;
+        change = next;
+    }
+    while (ordered != NULL) {
+        struct ec_subscriber_change *next = ordered->next;
+
+        if (ordered->added != NULL) {
+            ordered->added->next = subscriber->ports;
+            subscriber->ports = ordered->added;
+        } else {
+            for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next)
+                if (port->port_id == ordered->removed_id)
+                    port->removed = true;
+        }
+        free(ordered);
+        ordered = next;
+    }
+}
+
+static void drop_port(struct ec_subscriber *subscriber, struct ec_peer_port *port)
+{
+    struct ec_peer_port **at = &subscriber->ports;
+
+    while (*at != port)
+        at = &(*at)->next;
+    *at = port->next;
+    if (subscriber->turn == port)
+        subscriber->turn = NULL;
+    subscriber->delivered += port->delivered;
+    subscriber->lost_events += port->reading.lost_events;
+    subscriber->lost_bytes += port->reading.lost_bytes;
+    subscriber->broken += port->broken;
+    ec_peer_port_free(port);
+}
+
+/* Unmap the ports whose publisher is gone and that have been read to their end. */
+static void drop_removed(struct ec_subscriber *subscriber)
+{
+    for (struct ec_peer_port *port = subscriber->ports, *next; port != NULL; port = next) {
+        next = port->next;
+        if (port->removed && port != subscriber->current &&
+            (port->broken || !ec_port_ready(&port->reading)))
+            drop_port(subscriber, port);
+    }
+}
+
+void ec_subscriber_show_cursors(struct ec_subscriber *subscriber)
+{
+    for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next)
+        ec_port_show_cursor(&port->reading);
+}
+
+/* ---- the head of a port ---------------------------------------------------------------------- */
+
+static bool wants(const struct ec_subscriber *subscriber, uint64_t type)
+{
+    if (subscriber->type_count == 0)
+        return true;
+    for (uint32_t i = 0; i < subscriber->type_count; i++)
+        if (subscriber->types[i] == type)
+            return true;
+    return false;
+}
+
+static void tell_lost(struct ec_subscriber *subscriber, struct ec_peer_port *port, bool torn)
+{
+    struct ec_loss loss = { .port = port->port_id, .sender = port->client_id, .torn = torn };
+
+    if (!ec_port_resync(&port->reading, &loss.events, &loss.bytes)) {
+        port->broken = true;
+        return;
+    }
+    if (subscriber->on_lost != NULL)
+        subscriber->on_lost(subscriber->context, &loss);
+}
+
+/* Is there a wanted event? It is in port->head then. */
+static bool has_head(struct ec_subscriber *subscriber, struct ec_peer_port *port)
+{
+    struct ec_port_reading *reading = &port->reading;
+
+    while (!port->has_head && !port->broken) {
+        int rc = ec_port_peek(reading, &port->head);
+
+        if (rc == EC_AGAIN)
+            break;
+        if (rc == EC_ERR_STALE) {
+            tell_lost(subscriber, port, false);
+        } else if (rc < 0) {
+            port->broken = true;
+        } else if (wants(subscriber, port->head.header.type)) {
+            port->has_head = true;
+        } else if (ec_port_intact(reading)) {
+            ec_port_advance(reading, &port->head);
+        } else {
+            tell_lost(subscriber, port, false);
+        }
+    }
+    return port->has_head;
+}
+
+/* ---- which port is next ---------------------------------------------------------------------- */
+
+static struct ec_peer_port *choose_by_port(struct ec_subscriber *subscriber)
+{
+    struct ec_peer_port *port = subscriber->turn, *first;
+
+    if (port != NULL && subscriber->turn_events < TURN_EVENTS && has_head(subscriber, port))
+        return port;
+    first = port = port != NULL && port->next != NULL ? port->next : subscriber->ports;
+    if (port == NULL)
+        return NULL;
+    do { /* once round, the one that just had its turn last */
+        if (has_head(subscriber, port)) {
+            if (subscriber->turn != NULL)
+                ec_port_show_cursor(&subscriber->turn->reading);
+            subscriber->turn = port;
+            subscriber->turn_events = 0;
+            return port;
+        }
+        port = port->next != NULL ? port->next : subscriber->ports;
+    } while (port != first);
+    return NULL;
+}
+
+static struct ec_peer_port *choose_by_time(struct ec_subscriber *subscriber)
+{
+    struct ec_peer_port *best = NULL;
+
+    for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next)
+        if (has_head(subscriber, port) &&
+            (best == NULL || port->head.header.time_ns < best->head.header.time_ns ||
+             (port->head.header.time_ns == best->head.header.time_ns &&
+              port->port_id < best->port_id)))
+            best = port;
+    return best;
+}
+
+/* Ports have the same order in every run: by name, not by who came first. */
+static bool is_named_before(const struct ec_peer_port *a, const struct ec_peer_port *b)
+{
+    int order = strcmp(a->client, b->client);
+
+    if (order == 0)
+        order = strcmp(a->name, b->name);
+    return order != 0 ? order < 0 : a->port_id < b->port_id;
+}
+
+/* May this port still publish an event of the step? The daemon's own never counts: it has no steps. */
+static bool may_still_publish(const struct ec_peer_port *port, uint64_t step)
+{
+    return port->client_id != 0 && !port->removed && !port->broken &&
+           atomic_load_explicit(&port->view.port->step_passed, memory_order_acquire) <
+               step; /* with ec_port_step_passed */
+}
+
+/* Is nobody left who could publish something that comes before the event? Who takes too long is no
+ * longer waited for. */
+static bool is_step_complete(struct ec_subscriber *subscriber, const struct ec_peer_port *best)
+{
+    uint64_t step = best->head.header.step;
+    bool is_overdue, complete = true;
+
+    if (subscriber->blocked_since == 0 || subscriber->blocked_step != step) {
+        subscriber->blocked_since = ec_real_ns();
+        subscriber->blocked_step = step;
+    }
+    is_overdue = ec_real_ns() - subscriber->blocked_since >= subscriber->overdue_ns;
+    for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next) {
+        if (!may_still_publish(port, step)) {
+            port->overdue = false;
+        } else if (!port->overdue && is_overdue) {
+            port->overdue = true;
+            subscriber->overdue++;
+        } else if (!port->overdue) {
+            complete = false;
+        }
+    }
+    return complete;
+}
+
+static struct ec_peer_port *choose_by_step(struct ec_subscriber *subscriber)
+{
+    struct ec_peer_port *best = NULL;
+
+    for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next)
+        if (has_head(subscriber, port) &&
+            (best == NULL || port->head.header.step < best->head.header.step ||
+             (port->head.header.step == best->head.header.step && is_named_before(port, best))))
+            best = port;
+    if (best != NULL && is_step_complete(subscriber, best)) {
+        subscriber->blocked_since = 0;
+        /* A port may have passed the step since we looked at its head: an event of it that was
+         * published just before then comes first. */
+        for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next)
+            if (port != best && !port->has_head && has_head(subscriber, port) &&
+                (port->head.header.step < best->head.header.step ||
+                 (port->head.header.step == best->head.header.step && is_named_before(port, best))))
+                best = port;
+        return best;
+    }
+    if (best == NULL)
+        subscriber->blocked_since = 0;
+    return NULL;
+}
+
+static struct ec_peer_port *choose(struct ec_subscriber *subscriber)
+{
+    if (subscriber->order == EC_ORDER_PORT)
+        return choose_by_port(subscriber);
+    return subscriber->order == EC_ORDER_TIME ? choose_by_time(subscriber)
+                                              : choose_by_step(subscriber);
+}
+
+int64_t ec_subscriber_overdue_at(const struct ec_subscriber *subscriber)
+{
+    return subscriber->order == EC_ORDER_STEP && subscriber->blocked_since != 0
+               ? subscriber->blocked_since + subscriber->overdue_ns
+               : INT64_MAX;
+}
+
+bool ec_subscriber_is_ready(struct ec_subscriber *subscriber)
+{
+    if (atomic_load_explicit(&subscriber->changes, memory_order_relaxed) != NULL)
+        ec_subscriber_apply_changes(subscriber);
+    return choose(subscriber) != NULL;
+}
+
+/* ---- before and after the use ---------------------------------------------------------------- */
+
+static struct ec_event event_of(const struct ec_peer_port *port)
+{
+    const struct ec_event_header *header = &port->head.header;
+
+    return (struct ec_event) {
+        .type = header->type,
+        .time_ns = header->time_ns,
+        .sequence = header->sequence,
+        .step = header->step,
+        /* A client's port speaks for that client, whatever its events say. */
+        .sender = port->client_id != 0 ? port->client_id : header->sender,
+        .port = port->port_id,
+        .bytes = header->bytes,
+        .flags = header->flags,
+        .payload = port->head.payload,
+    };
+}
+
+/* The row of a type in the published statistics. */
+static struct ec_reader_type *type_row(struct ec_subscriber *subscriber, uint64_t type)
+{
+    uint32_t at = (uint32_t)type & (EC_SUBSCRIBER_TYPE_CACHE - 1);
+
+    while (subscriber->cache[at].type != 0) {
+        if (subscriber->cache[at].type == type)
+            return subscriber->cache[at].row;
+        at = (at + 1) & (EC_SUBSCRIBER_TYPE_CACHE - 1);
+    }
+    if (subscriber->rows_used == TYPE_ROWS || type == 0)
+        return &subscriber->rows[TYPE_ROWS];
+    subscriber->cache[at].type = type;
+    subscriber->cache[at].row = &subscriber->rows[subscriber->rows_used++];
+    atomic_store_explicit(&subscriber->cache[at].row->type, type, memory_order_release);
+    return subscriber->cache[at].row;
+}
+
+static void count_delivered(struct ec_subscriber *subscriber, const struct ec_event_header *header,
+                            int64_t now)
+{
+    struct ec_reader_type *row = type_row(subscriber, header->type);
+
+    atomic_store_explicit(&row->delivered,
+                          atomic_load_explicit(&row->delivered, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    ec_histogram_add(&row->latency, now > header->time_ns ? (uint64_t)(now - header->time_ns) : 0);
+}
+
+/* Returns whether the event was whole all the time. */
+static bool finish(struct ec_subscriber *subscriber, struct ec_peer_port *port, int64_t now)
+{
+    struct ec_port_reading *reading = &port->reading;
+
+    port->has_head = false;
+    if (!ec_port_intact(reading)) {
+        tell_lost(subscriber, port, true);
+        return false;
+    }
+    ec_port_advance(reading, &port->head);
+    count_delivered(subscriber, &port->head.header, now);
+    port->delivered++;
+    atomic_store_explicit(&reading->slot->delivered, port->delivered, memory_order_relaxed);
+    subscriber->turn_events++;
+    if (reading->position - reading->shown >= reading->capacity / SHOW_SHARE)
+        ec_port_show_cursor(reading);
+    return true;
+}
+
+static void begin(struct ec_subscriber *subscriber)
+{
+    ec_subscriber_disarm(subscriber);
+    if (atomic_load_explicit(&subscriber->changes, memory_order_relaxed) != NULL)
+        ec_subscriber_apply_changes(subscriber);
+}
+
+static void end(struct ec_subscriber *subscriber)
+{
+    ec_subscriber_show_cursors(subscriber);
+    drop_removed(subscriber);
+}
+
+int ec_subscriber_poll(struct ec_subscriber *subscriber, ec_event_fn *fn, void *context,
+                       uint32_t max)
+{
+    struct ec_peer_port *port, *last = NULL;
+    uint32_t delivered = 0;
+    int64_t now = 0;
+
+    begin(subscriber);
+    while (delivered < max && (port = choose(subscriber)) != NULL) {
+        struct ec_event event = event_of(port);
+
+        if (port != last || subscriber->turn_events == 0)
+            now = ec_real_ns(); /* one reading of the clock per turn of a port */
+        last = port;
+        subscriber->current = port;
+        fn(context, &event);
+        subscriber->current = NULL;
+        delivered += finish(subscriber, port, now);
+    }
+    end(subscriber);
+    return (int)delivered;
+}
+
+int ec_subscriber_next(struct ec_subscriber *subscriber, struct ec_event *event)
+{
+    if (subscriber->current == NULL) {
+        begin(subscriber);
+        subscriber->current = choose(subscriber);
+    }
+    if (subscriber->current == NULL) {
+        end(subscriber);
+        return EC_AGAIN;
+    }
+    *event = event_of(subscriber->current);
+    return EC_OK;
+}
+
+int ec_subscriber_done(struct ec_subscriber *subscriber)
+{
+    struct ec_peer_port *port = subscriber->current;
+
+    if (port == NULL)
+        return EC_ERR_STATE;
+    subscriber->current = NULL;
+    return finish(subscriber, port, ec_real_ns()) ? EC_OK : EC_ERR_STALE;
+}
