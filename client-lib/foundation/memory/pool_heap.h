@@ -21,7 +21,7 @@
  *
  * A heap lives as long as its pool. When its thread ends, the next thread that has none takes it over
  * with all its groups. So a remote push can be late, or go to a former owner, but never into freed
- * memory: whoever drains passes on what is not his. */
+ * memory: whoever drains passes on what is not his. Model: tests/models/pool_remote.pml. */
 #ifndef EC_FOUNDATION_MEMORY_POOL_HEAP_H
 #define EC_FOUNDATION_MEMORY_POOL_HEAP_H
 

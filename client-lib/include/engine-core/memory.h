@@ -12,7 +12,7 @@
  *
  * Ownership: destroy allocators before the client that they were made with.
  *            A forked child must not use an allocator that was made with a client.
- * Cost:      counting is a few plain stores per allocation; each thread has counters of its own. */
+ * Cost:      counting is one or two plain stores per allocation, to memory of the calling thread. */
 #ifndef ENGINE_CORE_MEMORY_H
 #define ENGINE_CORE_MEMORY_H
 
