@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "clients/clients.h"
+#include "control/arrival.h"
 #include "control/output.h"
 #include "control/reply.h"
 #include "daemon/config.h"
@@ -48,12 +49,6 @@ struct connection {
     bool is_ended;
 };
 
-/* What came with one recvmsg() beside the bytes, and the line that it belongs to. */
-struct arrival {
-    struct line_rights rights;
-    size_t at; /* where that line begins in the data */
-};
-
 static int notify(void *connection, const char *line, size_t bytes, const int *fds,
                   unsigned fd_count);
 static size_t pending(void *connection);
@@ -68,10 +63,7 @@ static void on_before_sleep(uv_prepare_t *prepare);
 static void on_deadline_check(uv_timer_t *timer);
 static void on_poll(uv_poll_t *poll, int status, int events);
 static bool read_once(struct connection *connection);
-static ssize_t receive(struct connection *connection, char *buffer, size_t bytes,
-                       struct arrival *arrival);
-static bool place_arrival(struct connection *connection, const char *data, size_t fresh,
-                          size_t bytes, struct arrival *arrival);
+static bool fault_line(struct connection *connection, struct arrival *arrival);
 static void take_bytes(struct connection *connection, char *data, size_t bytes,
                        struct arrival *arrival);
 static size_t handle_lines(struct connection *connection, char *data, size_t bytes,
@@ -87,7 +79,6 @@ static void touch(struct connection *connection);
 static void settle(struct connection *connection);
 static void poll_for(struct connection *connection, int events);
 static void end(struct connection *connection, const char *reason);
-static void rights_finish(struct line_rights *rights);
 
 int connections_init(struct connections *connections, struct services *services,
                      struct dispatcher *dispatcher, struct ec_error *why)
@@ -313,7 +304,7 @@ static bool read_once(struct connection *connection)
 {
     const bool is_fresh = connection->tail_bytes == 0 || connection->is_refused;
     const size_t before = is_fresh ? 0 : connection->tail_bytes;
-    struct arrival arrival = { .at = SIZE_MAX };
+    struct arrival arrival = { .at = ARRIVAL_NOWHERE };
     size_t room = READ_BYTES;
     char *buffer = connection->all->read_buffer;
     ssize_t received;
@@ -333,19 +324,24 @@ static bool read_once(struct connection *connection)
         }
         buffer = connection->tail + before;
     }
-    received = receive(connection, buffer, room, &arrival);
-    if (received < 0)
+    received = arrival_receive(&arrival, connection->fd, buffer, room);
+    if (received < 0) {
+        if (errno != EAGAIN && errno != EINTR)
+            end(connection, "the connection was reset");
         return false;
+    }
     if (received == 0) {
         connection->is_at_end = true;
     } else if (!connection->is_refused) {
         char *data = buffer - before;
         const size_t bytes = before + (size_t)received;
 
-        if ((arrival.rights.count > 0 || arrival.rights.fault != NULL) &&
-            !place_arrival(connection, data, before, bytes, &arrival)) {
-            end(connection, "no memory for its line");
-            return false;
+        if (!arrival_is_empty(&arrival)) {
+            arrival_place(&arrival, connection->all->dispatcher, data, before, bytes);
+            if (arrival.at == ARRIVAL_NOWHERE && !fault_line(connection, &arrival)) {
+                end(connection, "no memory for its line");
+                return false;
+            }
         }
         take_bytes(connection, data, bytes, &arrival);
     }
@@ -354,78 +350,10 @@ static bool read_once(struct connection *connection)
     return received > 0;
 }
 
-/* recvmsg() with descriptors. Returns the bytes, 0 at the end, -1 when there is nothing to handle (and
- * the connection may have ended). */
-static ssize_t receive(struct connection *connection, char *buffer, size_t bytes,
-                       struct arrival *arrival)
+/* Descriptors in the middle of a line: the line, which was there before, gets an error instead of
+ * being carried out. false: no memory. */
+static bool fault_line(struct connection *connection, struct arrival *arrival)
 {
-    union {
-        char bytes[CMSG_SPACE(sizeof(int) * EC_LINE_FDS)];
-        struct cmsghdr align;
-    } control;
-    struct iovec part = { buffer, bytes };
-    struct msghdr message = { .msg_iov = &part,
-                              .msg_iovlen = 1,
-                              .msg_control = control.bytes,
-                              .msg_controllen = sizeof control.bytes };
-    struct line_rights *rights = &arrival->rights;
-    const ssize_t received = recvmsg(connection->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-
-    if (received < 0) {
-        if (errno != EAGAIN && errno != EINTR)
-            end(connection, "the connection was reset");
-        return -1;
-    }
-    connection->caller.client->received_bytes += (uint64_t)received;
-    if (message.msg_controllen == 0)
-        return received;
-    for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header != NULL;
-         header = CMSG_NXTHDR(&message, header)) {
-        const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
-            continue;
-        /* The control buffer has room for EC_LINE_FDS, so they fit. */
-        memcpy(rights->fds + rights->count, CMSG_DATA(header), count * sizeof(int));
-        rights->count += (unsigned)count;
-    }
-    if (message.msg_flags & MSG_CTRUNC) {
-        rights_finish(rights);
-        rights->fault = "descriptors were lost: too many, or no room for them here";
-    }
-    return received;
-}
-
-/* Find the line that the descriptors came with. data[fresh, bytes) was received together with them.
- *
- * The kernel ends a read behind the piece that carries descriptors, and may have put pieces without
- * any in front of it. A line with descriptors is a piece of its own, so it is the last line of the
- * read. To be kind to clients that send more lines with it, of complete lines the last one counts
- * whose method takes descriptors. false: no memory. */
-static bool place_arrival(struct connection *connection, const char *data, size_t fresh,
-                          size_t bytes, struct arrival *arrival)
-{
-    const char *lf = fresh == 0 ? NULL : memchr(data + fresh, '\n', bytes - fresh);
-    size_t start = fresh == 0 ? 0 : lf != NULL ? (size_t)(lf - data) + 1 : bytes;
-    size_t taking = SIZE_MAX, last = SIZE_MAX;
-
-    while (start < bytes) {
-        lf = memchr(data + start, '\n', bytes - start);
-        last = start;
-        if (lf == NULL) { /* unfinished, so nothing is behind it: it is a piece of its own */
-            taking = start;
-            break;
-        }
-        if (dispatcher_takes_fds(connection->all->dispatcher, data + start,
-                                 (size_t)(lf - data) - start))
-            taking = start;
-        start = (size_t)(lf - data) + 1;
-    }
-    arrival->at = taking != SIZE_MAX ? taking : last;
-    if (arrival->at != SIZE_MAX)
-        return true;
-
-    /* They came in the middle of a line, which was there before. */
     rights_finish(&arrival->rights);
     if (connection->rights == NULL)
         connection->rights = calloc(1, sizeof *connection->rights);
@@ -488,8 +416,8 @@ static size_t handle_lines(struct connection *connection, char *data, size_t byt
         }
         at = (size_t)(lf - data) + 1;
     }
-    if (arrival != NULL && arrival->at != SIZE_MAX)
-        arrival->at = arrival->at >= at ? arrival->at - at : SIZE_MAX;
+    if (arrival != NULL && arrival->at != ARRIVAL_NOWHERE)
+        arrival->at = arrival->at >= at ? arrival->at - at : ARRIVAL_NOWHERE;
     return at;
 }
 
@@ -572,7 +500,7 @@ static void keep_tail(struct connection *connection, const char *data, size_t by
                              1000 * (uint64_t)config_integer(connection->all->services->config,
                                                              EC_CONFIG_control_line_s));
     }
-    if (arrival == NULL || arrival->at == SIZE_MAX || connection->rights != NULL)
+    if (arrival == NULL || arrival->at == ARRIVAL_NOWHERE || connection->rights != NULL)
         return;
     connection->rights = malloc(sizeof *connection->rights);
     if (connection->rights == NULL) {
@@ -701,13 +629,4 @@ static void end(struct connection *connection, const char *reason)
     if (connection->rights != NULL)
         rights_finish(connection->rights);
     free(connection->rights);
-}
-
-/* Close what nobody took. */
-static void rights_finish(struct line_rights *rights)
-{
-    for (unsigned i = 0; i < rights->count; i++)
-        if (rights->fds[i] >= 0)
-            close(rights->fds[i]);
-    rights->count = 0;
 }

@@ -38,6 +38,8 @@ static void dispatch_one(struct dispatcher *dispatcher, struct caller *caller,
                          const struct ec_json_span values[FIELDS], struct line_rights *rights);
 static void dispatch_batch(struct dispatcher *dispatcher, struct caller *caller, const char *line,
                            size_t bytes, struct line_rights *rights);
+static size_t check_batch(struct dispatcher *dispatcher, struct caller *caller, const char *line,
+                          size_t bytes, const struct line_rights *rights);
 static bool answer(struct dispatcher *dispatcher, struct call *call,
                    const struct ec_json_span values[FIELDS], struct line_rights *rights);
 static int check_request(const struct ec_json_span values[FIELDS], struct ec_error *why);
@@ -146,36 +148,14 @@ static void dispatch_one(struct dispatcher *dispatcher, struct caller *caller,
 static void dispatch_batch(struct dispatcher *dispatcher, struct caller *caller, const char *line,
                            size_t bytes, struct line_rights *rights)
 {
-    const size_t limit =
-        (size_t)config_integer(dispatcher->services->config, EC_CONFIG_control_batch);
     struct ec_json_span values[FIELDS], element;
     struct ec_json_fields fields = { .names = field_names, .values = values, .count = FIELDS };
     struct ec_json_iterator elements;
-    struct ec_json_fault fault;
     struct batch *batch = NULL;
-    size_t count = 0;
-    int rc = ec_json_check(line, bytes, NULL, &fault);
+    size_t left = check_batch(dispatcher, caller, line, bytes, rights);
 
-    if (rc < 0) {
-        complain_of_fault(dispatcher, caller, rc, &fault);
+    if (left == 0)
         return;
-    }
-    elements = ec_json_iterate(ec_json_root(line, bytes));
-    while (count <= limit && ec_json_next_element(&elements, &element))
-        count++;
-    if (count == 0 || count > limit) {
-        char text[80];
-
-        snprintf(text, sizeof text, "a batch has at most %zu requests", limit);
-        dispatcher_complain(dispatcher, caller, count == 0 ? EC_ERR_REQUEST : EC_ERR_LIMIT,
-                            count == 0 ? "a batch has at least one request" : text, NULL);
-        return;
-    }
-    if (rights != NULL && (rights->count > 0 || rights->fault != NULL)) {
-        dispatcher_complain(dispatcher, caller, EC_ERR_REQUEST,
-                            "descriptors come with a single request, not with a batch", NULL);
-        return;
-    }
     ec_json_array_begin(&dispatcher->batch);
     elements = ec_json_iterate(ec_json_root(line, bytes));
     while (ec_json_next_element(&elements, &element)) {
@@ -183,10 +163,10 @@ static void dispatch_batch(struct dispatcher *dispatcher, struct caller *caller,
             .dispatcher = dispatcher, .caller = caller, .batch = &batch, .is_in_batch = true
         };
 
-        count--;
+        left--;
         ec_json_bind(element, &fields); /* of what is no object all values are empty */
         if (answer(dispatcher, &call, values, NULL))
-            batch_add(&dispatcher->batch, &dispatcher->reply, call.id, count);
+            batch_add(&dispatcher->batch, &dispatcher->reply, call.id, left);
         end_request(dispatcher);
     }
     if (batch == NULL) {
@@ -198,6 +178,41 @@ static void dispatch_batch(struct dispatcher *dispatcher, struct caller *caller,
         batch_settle(batch);
     }
     reply_writer_reset(&dispatcher->batch);
+}
+
+/* How many requests it has; 0: it is refused as a whole, and the caller was told why. */
+static size_t check_batch(struct dispatcher *dispatcher, struct caller *caller, const char *line,
+                          size_t bytes, const struct line_rights *rights)
+{
+    const size_t limit =
+        (size_t)config_integer(dispatcher->services->config, EC_CONFIG_control_batch);
+    struct ec_json_iterator elements;
+    struct ec_json_span element;
+    struct ec_json_fault fault;
+    char text[80] = "a batch has at least one request";
+    size_t count = 0;
+    int rc = ec_json_check(line, bytes, NULL, &fault);
+
+    if (rc < 0) {
+        complain_of_fault(dispatcher, caller, rc, &fault);
+        return 0;
+    }
+    elements = ec_json_iterate(ec_json_root(line, bytes));
+    while (count <= limit && ec_json_next_element(&elements, &element))
+        count++;
+    if (count == 0) {
+        rc = EC_ERR_REQUEST;
+    } else if (count > limit) {
+        rc = EC_ERR_LIMIT;
+        snprintf(text, sizeof text, "a batch has at most %zu requests", limit);
+    } else if (rights != NULL && (rights->count > 0 || rights->fault != NULL)) {
+        rc = EC_ERR_REQUEST;
+        snprintf(text, sizeof text, "descriptors come with a single request, not with a batch");
+    }
+    if (rc == EC_OK)
+        return count;
+    dispatcher_complain(dispatcher, caller, rc, text, NULL);
+    return 0;
 }
 
 /* Handle one request object. true: dispatcher->reply has its answer. */
