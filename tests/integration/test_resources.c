@@ -4,6 +4,7 @@
 #include <engine-core/breaker.h>
 #include <engine-core/client.h>
 #include <engine-core/resource.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -792,6 +793,56 @@ START_TEST(the_references_of_a_client_are_listed)
 }
 END_TEST
 
+/* A game that holds, checks one row and releases without end, in a process of its own. When it sees a
+ * wrong pixel it ends, which the parent notices. */
+static pid_t checking_game_fork(void)
+{
+    struct ec_resource_view view;
+    struct ec_client *client;
+    ec_resource resource;
+    pid_t pid = fork();
+
+    ck_assert_int_ge(pid, 0);
+    if (pid > 0)
+        return pid;
+    client = game_create("checker");
+    for (uint32_t y = 0;; y = (y + 1) % shape.height) {
+        if (ec_resource_find(client, "a.png", &resource) != EC_OK ||
+            ec_resource_acquire(client, resource, &view) != EC_OK)
+            continue;
+        for (uint32_t x = 0; x < shape.width; x++)
+            if (((const unsigned char *)view.data)[y * view.stride + x * 4] !=
+                sample_pixel(x, y, 0))
+                _exit(3);
+        ec_resource_release(client, resource);
+        sched_yield(); /* now and then nobody holds it */
+    }
+}
+
+START_TEST(whoever_holds_a_resource_sees_its_pixels_while_others_evict_and_load)
+{
+    pid_t games[2];
+
+    start(orders[_i]);
+    mount_and_define();
+    load("all");
+    for (unsigned i = 0; i < 2; i++)
+        games[i] = checking_game_fork();
+    for (unsigned round = 0; round < 200; round++) {
+        assert_ok(call("resource.evict", "{\"bytes\":1000000000}"));
+        load("all");
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        int status;
+
+        ck_assert_int_eq(waitpid(games[i], &status, WNOHANG), 0); /* it found nothing wrong */
+        kill(games[i], SIGKILL);
+        ck_assert_int_eq(waitpid(games[i], &status, 0), games[i]);
+    }
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("resources");
@@ -820,6 +871,8 @@ int main(void)
     tcase_add_test(tcase, a_full_heap_is_an_error_of_the_load);
     tcase_add_test(tcase, a_corpus_of_broken_images_harms_nobody);
     tcase_add_test(tcase, the_references_of_a_client_are_listed);
+    tcase_add_loop_test(tcase, whoever_holds_a_resource_sees_its_pixels_while_others_evict_and_load,
+                        0, 2);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -1,0 +1,177 @@
+/* Jobs go to the workers and come back to the loop; cancelled ones leave nothing. Covers load_job.c,
+ * which is what the workers run. */
+#include "resources/worker_pool.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "resources/search_path.h"
+#include "support/sample_images.h"
+
+#define HEAP_BYTES (8u << 20)
+#define JOBS 40
+
+static uv_loop_t loop;
+static struct asset_heap heap;
+static unsigned char *base;
+static int heap_fd;
+static struct search_path *search;
+static struct worker_pool *pool;
+static struct ec_error why;
+static char archive[64];
+
+static struct load_job jobs[JOBS];
+static unsigned done_count;
+static unsigned done_wanted; /* the loop stops then */
+
+static void on_done(void *context, struct load_job *job)
+{
+    ck_assert_ptr_eq(context, &done_count);
+    ck_assert_ptr_eq(job->owner, job);
+    if (++done_count == done_wanted)
+        uv_stop(&loop);
+}
+
+static void set_up(void)
+{
+    const struct sample_shape shape = { .width = 64, .height = 32, .channels = 3 };
+    struct sample_zip zip = { 0 };
+    struct sample image;
+    int fd;
+
+    snprintf(archive, sizeof archive, "/tmp/worker-pool-XXXXXX");
+    fd = mkstemp(archive);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    sample_png(&image, &shape);
+    sample_zip_add(&zip, "image.png", image.bytes, image.count);
+    sample_zip_add(&zip, "half.png", image.bytes, image.count / 2);
+    sample_zip_add(&zip, "text", "some text", 9);
+    sample_free(&image);
+    sample_zip_write(&zip, archive);
+    ck_assert_int_eq(search_path_create(&search, &why), EC_OK);
+    ck_assert_int_eq(search_path_mount(search, archive, "/", true, &why), EC_OK);
+
+    heap_fd = memfd_create("heap", MFD_CLOEXEC);
+    ck_assert_int_eq(ftruncate(heap_fd, HEAP_BYTES), 0);
+    base = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, heap_fd, 0);
+    ck_assert_ptr_ne(base, MAP_FAILED);
+    ck_assert_int_eq(asset_heap_init(&heap, base, heap_fd, HEAP_BYTES, &why), EC_OK);
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    done_count = 0;
+    memset(jobs, 0, sizeof jobs);
+    ck_assert_int_eq(worker_pool_create(&loop, &heap, 3, on_done, &done_count, &pool, &why), EC_OK);
+}
+
+static void tear_down(void)
+{
+    worker_pool_destroy(pool);
+    uv_run(&loop, UV_RUN_DEFAULT); /* the pool is the last handle */
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    asset_heap_finish(&heap);
+    munmap(base, HEAP_BYTES);
+    close(heap_fd);
+    search_path_destroy(search);
+    unlink(archive);
+}
+
+static void submit(struct load_job *job, const char *path, enum ec_resource_kind kind)
+{
+    job->owner = job;
+    job->path = path;
+    job->kind = kind;
+    job->limits = (struct decode_limits) { .bytes_max = 1 << 20, .pixels_max = 1 << 18 };
+    worker_pool_submit(pool, job);
+}
+
+static void await(unsigned count)
+{
+    done_wanted = count;
+    if (done_count < count)
+        uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_uint_eq(done_count, count);
+}
+
+START_TEST(many_jobs_come_back_decoded_in_ranges_of_their_own)
+{
+    for (unsigned i = 0; i < JOBS; i++)
+        submit(&jobs[i], i % 2 == 0 ? "image.png" : "text",
+               i % 2 == 0 ? EC_KIND_IMAGE : EC_KIND_RAW);
+    await(JOBS);
+    for (unsigned i = 0; i < JOBS; i++) {
+        const unsigned char *bytes = base + jobs[i].offset;
+
+        ck_assert_int_eq(jobs[i].rc, EC_OK);
+        ck_assert_uint_eq(jobs[i].decoded.bytes, i % 2 == 0 ? 64 * 32 * 3 : 9);
+        if (i % 2 == 1)
+            ck_assert_mem_eq(bytes, "some text", 9);
+        for (uint32_t x = 0; x < 64 && i % 2 == 0; x++)
+            ck_assert_uint_eq(bytes[31 * 64 * 3 + x * 3 + 1], sample_pixel(x, 31, 1));
+        asset_heap_free(&heap, jobs[i].offset, jobs[i].decoded.bytes);
+    }
+    ck_assert_uint_eq(asset_heap_used(&heap), 0);
+}
+END_TEST
+
+START_TEST(a_job_that_fails_takes_no_memory_and_says_why)
+{
+    submit(&jobs[0], "half.png", EC_KIND_IMAGE);
+    submit(&jobs[1], "text", EC_KIND_IMAGE);
+    submit(&jobs[2], "nothing", EC_KIND_RAW);
+    await(3);
+    ck_assert_int_eq(jobs[0].rc, EC_ERR_PARAM);
+    ck_assert_ptr_nonnull(strstr(jobs[0].why.text, "truncated"));
+    ck_assert_int_eq(jobs[1].rc, EC_ERR_PARAM);
+    ck_assert_int_eq(jobs[2].rc, EC_ERR_NOT_FOUND);
+    ck_assert_uint_eq(asset_heap_used(&heap), 0);
+}
+END_TEST
+
+START_TEST(a_cancelled_job_comes_back_without_memory)
+{
+    atomic_store(&jobs[0].cancel, true);
+    submit(&jobs[0], "image.png", EC_KIND_IMAGE);
+    await(1);
+    ck_assert_int_eq(jobs[0].rc, EC_AGAIN);
+    ck_assert_uint_eq(asset_heap_used(&heap), 0);
+    /* It may be wanted again. */
+    atomic_store(&jobs[0].cancel, false);
+    submit(&jobs[0], "image.png", EC_KIND_IMAGE);
+    await(2);
+    ck_assert_int_eq(jobs[0].rc, EC_OK);
+}
+END_TEST
+
+START_TEST(the_end_of_the_pool_does_not_wait_for_what_was_not_begun)
+{
+    for (unsigned i = 0; i < JOBS; i++)
+        submit(&jobs[i], "image.png", EC_KIND_IMAGE);
+    /* tear_down destroys the pool now; nothing of it is told to the loop. */
+    ck_assert_uint_eq(done_count, 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("worker pool");
+    TCase *tcase = tcase_create("worker pool");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, many_jobs_come_back_decoded_in_ranges_of_their_own);
+    tcase_add_test(tcase, a_job_that_fails_takes_no_memory_and_says_why);
+    tcase_add_test(tcase, a_cancelled_job_comes_back_without_memory);
+    tcase_add_test(tcase, the_end_of_the_pool_does_not_wait_for_what_was_not_begun);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
