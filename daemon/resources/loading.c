@@ -24,6 +24,8 @@ struct failure {
 
 static int resource_load(struct resources *resources, struct resource *resource,
                          struct ec_error *why);
+static void groups_go_on(struct resources *resources, const struct resource *resource);
+static void groups_fail(struct resources *resources, const struct failure *failure);
 static void group_complete(struct resources *resources, struct group *group);
 static void group_give_up(struct resources *resources, struct group *group, enum group_state state);
 static void group_fail(struct resources *resources, struct group *group,
@@ -157,17 +159,33 @@ void resource_job_done(void *context, struct load_job *job)
                                                           : EC_RESOURCE_UNLOADED);
     if (job->rc < 0 && resource->needed > 0)
         counters_add(counters, EC_COUNTER_resources_failed, 1);
-    for (uint32_t i = 0; i < resource->group_count; i++) {
-        struct group *group = resource->groups[i];
-
-        if (group->state != GROUP_LOADING)
-            continue;
-        if (job->rc < 0)
-            group_fail(resources, group, &failure);
-        else if (--group->pending == 0)
-            group_complete(resources, group);
-    }
+    if (job->rc < 0)
+        groups_fail(resources, &failure);
+    else
+        groups_go_on(resources, resource);
     free(job);
+}
+
+/* Answers that go out here may bring new requests in, also for these groups: so first count, then
+ * complete, and a group that counts nothing any more is one of those that were counted. */
+static void groups_go_on(struct resources *resources, const struct resource *resource)
+{
+    for (uint32_t i = 0; i < resource->group_count; i++)
+        if (resource->groups[i]->state == GROUP_LOADING)
+            resource->groups[i]->pending--;
+    for (uint32_t i = 0; i < resource->group_count; i++)
+        if (resource->groups[i]->state == GROUP_LOADING && resource->groups[i]->pending == 0)
+            group_complete(resources, resource->groups[i]);
+}
+
+/* A request that loads the resource anew ends this: what loads then has another job. */
+static void groups_fail(struct resources *resources, const struct failure *failure)
+{
+    const struct resource *resource = failure->resource;
+
+    for (uint32_t i = 0; i < resource->group_count && resource->presence == RESOURCE_ABSENT; i++)
+        if (resource->groups[i]->state == GROUP_LOADING)
+            group_fail(resources, resource->groups[i], failure);
 }
 
 /* All members are there: publish those that are new. */
