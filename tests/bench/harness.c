@@ -18,7 +18,7 @@
 
 #define ANSWER_MS 60000 /* how long a contender may take to start, or for one run */
 #define END_MS 10000
-#define ATTEMPTS_PER_PAIR 20 /* before the quietest pairs have to do */
+#define ATTEMPTS_PER_PAIR 10 /* before the quietest pairs have to do */
 #define PAIRS_MIN 5
 
 /* ---- the contender's side -------------------------------------------------------------------- */
