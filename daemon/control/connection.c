@@ -330,6 +330,7 @@ static bool read_once(struct connection *connection)
             end(connection, "the connection was reset");
         return false;
     }
+    connection->caller.client->received_bytes += (uint64_t)received;
     if (received == 0) {
         connection->is_at_end = true;
     } else if (!connection->is_refused) {
