@@ -102,6 +102,7 @@ static int write_request(struct ec_json_writer *w, const struct ec_subscriber_de
         ec_json_array_end(w);
     }
     ec_json_member_string(w, "policy", desc->policy == EC_EVENT_LOSSY ? "lossy" : "reliable");
+    ec_json_member_boolean(w, "foreign", desc->foreign_only);
     ec_json_member_array(w, "fds");
     ec_json_string(w, "doorbell");
     ec_json_array_end(w);
@@ -399,6 +400,7 @@ int ec_subscriber_wait(struct ec_subscriber *subscriber, int64_t timeout_ns)
         if (left_ns < 0)
             left = (struct timespec) { 0 };
         rc = ppoll(&bell, 1, until_ns == INT64_MAX ? NULL : &left, NULL);
+        subscriber->has_slept = true;
         ec_subscriber_disarm(subscriber);
         if (rc < 0 && errno != EINTR)
             return EC_ERR_SYSTEM;

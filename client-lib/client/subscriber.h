@@ -27,6 +27,8 @@ struct ec_subscriber {
     _Atomic uint32_t *epoch;     /* own, in the cursor segment */
     int doorbell_fd;
     bool armed;
+    bool has_slept;   /* since the last event */
+    bool has_removed; /* a port whose publisher is gone */
     enum ec_start start;
     uint32_t history;
 

@@ -16,6 +16,7 @@
 
 #define TYPE_ROWS (EC_READER_TYPES_MAX - 1) /* the last row counts for those that found none */
 #define TURN_EVENTS 256u                    /* of one port before the next one has its turn */
+#define SAMPLE_EVENTS 16u                   /* of so many events one has its latency taken */
 #define SHOW_SHARE 8u /* the cursor is shown at the latest after this part of the ring */
 
 /* ---- ports come and go ----------------------------------------------------------------------- */
@@ -41,7 +42,7 @@ void ec_subscriber_apply_changes(struct ec_subscriber *subscriber)
         } else {
             for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next)
                 if (port->port_id == ordered->removed_id)
-                    port->removed = true;
+                    port->removed = subscriber->has_removed = true;
         }
         free(ordered);
         ordered = next;
@@ -67,8 +68,10 @@ static void drop_port(struct ec_subscriber *subscriber, struct ec_peer_port *por
 /* Unmap the ports whose publisher is gone and that have been read to their end. */
 static void drop_removed(struct ec_subscriber *subscriber)
 {
+    subscriber->has_removed = false;
     for (struct ec_peer_port *port = subscriber->ports, *next; port != NULL; port = next) {
         next = port->next;
+        subscriber->has_removed |= port->removed;
         if (port->removed && port != subscriber->current &&
             (port->broken || !ec_port_ready(&port->reading)))
             drop_port(subscriber, port);
@@ -295,19 +298,32 @@ static struct ec_reader_type *type_row(struct ec_subscriber *subscriber, uint64_
     return subscriber->cache[at].row;
 }
 
-static void count_delivered(struct ec_subscriber *subscriber, const struct ec_event_header *header,
-                            int64_t now)
+/* Reading the clock costs more than the rest of an event: the latency is taken of the first event after
+ * a sleep, which has cost more anyway, and of one in SAMPLE_EVENTS. */
+static void sample_latency(struct ec_subscriber *subscriber, struct ec_reader_type *row,
+                           const struct ec_event_header *header)
+{
+    int64_t now;
+
+    if (!subscriber->has_slept && header->sequence % SAMPLE_EVENTS != 0)
+        return;
+    subscriber->has_slept = false;
+    now = ec_real_ns();
+    ec_histogram_add(&row->latency, now > header->time_ns ? (uint64_t)(now - header->time_ns) : 0);
+}
+
+static void count_delivered(struct ec_subscriber *subscriber, const struct ec_event_header *header)
 {
     struct ec_reader_type *row = type_row(subscriber, header->type);
 
     atomic_store_explicit(&row->delivered,
                           atomic_load_explicit(&row->delivered, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    ec_histogram_add(&row->latency, now > header->time_ns ? (uint64_t)(now - header->time_ns) : 0);
+    sample_latency(subscriber, row, header);
 }
 
 /* Returns whether the event was whole all the time. */
-static bool finish(struct ec_subscriber *subscriber, struct ec_peer_port *port, int64_t now)
+static bool finish(struct ec_subscriber *subscriber, struct ec_peer_port *port)
 {
     struct ec_port_reading *reading = &port->reading;
 
@@ -317,7 +333,7 @@ static bool finish(struct ec_subscriber *subscriber, struct ec_peer_port *port, 
         return false;
     }
     ec_port_advance(reading, &port->head);
-    count_delivered(subscriber, &port->head.header, now);
+    count_delivered(subscriber, &port->head.header);
     port->delivered++;
     atomic_store_explicit(&reading->slot->delivered, port->delivered, memory_order_relaxed);
     subscriber->turn_events++;
@@ -336,27 +352,24 @@ static void begin(struct ec_subscriber *subscriber)
 static void end(struct ec_subscriber *subscriber)
 {
     ec_subscriber_show_cursors(subscriber);
-    drop_removed(subscriber);
+    if (subscriber->has_removed)
+        drop_removed(subscriber);
 }
 
 int ec_subscriber_poll(struct ec_subscriber *subscriber, ec_event_fn *fn, void *context,
                        uint32_t max)
 {
-    struct ec_peer_port *port, *last = NULL;
+    struct ec_peer_port *port;
     uint32_t delivered = 0;
-    int64_t now = 0;
 
     begin(subscriber);
     while (delivered < max && (port = choose(subscriber)) != NULL) {
         struct ec_event event = event_of(port);
 
-        if (port != last || subscriber->turn_events == 0)
-            now = ec_real_ns(); /* one reading of the clock per turn of a port */
-        last = port;
         subscriber->current = port;
         fn(context, &event);
         subscriber->current = NULL;
-        delivered += finish(subscriber, port, now);
+        delivered += finish(subscriber, port);
     }
     end(subscriber);
     return (int)delivered;
@@ -383,5 +396,5 @@ int ec_subscriber_done(struct ec_subscriber *subscriber)
     if (port == NULL)
         return EC_ERR_STATE;
     subscriber->current = NULL;
-    return finish(subscriber, port, ec_real_ns()) ? EC_OK : EC_ERR_STALE;
+    return finish(subscriber, port) ? EC_OK : EC_ERR_STALE;
 }

@@ -417,9 +417,15 @@ int cmd_event_reader_open(struct request *request)
     if (rc == EC_OK && request->fd_count == 1)
         rc = attachment_check_doorbell(request->fds[0], request->why);
     if (rc == EC_OK)
-        rc = routes_open_reader(&events->routes, owner, !wants_lossy && !lossy, types, count,
-                                request->fd_count == 1 ? request->fds[0] : -1, &reader,
-                                request->why);
+        rc = routes_open_reader(&events->routes, owner,
+                                &(struct route_reader_desc) {
+                                    .reliable = !wants_lossy && !lossy,
+                                    .foreign_only = params->foreign.boolean,
+                                    .types = types,
+                                    .type_count = count,
+                                    .doorbell_fd = request->fd_count == 1 ? request->fds[0] : -1,
+                                },
+                                &reader, request->why);
     if (rc < 0)
         return rc;
     if (request->fd_count == 1)

@@ -165,6 +165,11 @@ static int add_link(struct route_port *port, struct route_reader *reader, struct
     return EC_OK;
 }
 
+static bool reads(const struct route_reader *reader, const struct route_port *port)
+{
+    return !reader->foreign_only || reader->owner != port->owner;
+}
+
 static void remove_link(struct route_link *link)
 {
     struct route_link **at = &link->port->links;
@@ -282,6 +287,8 @@ int routes_open_port(struct routes *routes, struct route_owner *owner, const cha
         struct route_link *link;
         struct ec_error reason = { 0 };
 
+        if (!reads(reader, made))
+            continue;
         if (add_link(made, reader, &link, &reason) < 0) {
             log_warning("events", "reader %u does not read port %u: %s", reader->id, made->id,
                         reason.text);
@@ -325,9 +332,9 @@ struct route_reader *routes_find_reader(const struct routes *routes, uint32_t id
     return reader;
 }
 
-int routes_open_reader(struct routes *routes, struct route_owner *owner, bool reliable,
-                       const uint64_t *types, uint32_t type_count, int doorbell_fd,
-                       struct route_reader **reader, struct ec_error *why)
+int routes_open_reader(struct routes *routes, struct route_owner *owner,
+                       const struct route_reader_desc *desc, struct route_reader **reader,
+                       struct ec_error *why)
 {
     uint32_t slot = take_slot(&owner->sleep_slots, EC_READERS_MAX);
     struct route_reader *made;
@@ -344,15 +351,17 @@ int routes_open_reader(struct routes *routes, struct route_owner *owner, bool re
     made->owner = owner;
     made->id = ++routes->last_reader_id;
     made->slot = slot;
-    made->reliable = reliable;
-    made->type_count = type_count;
-    if (type_count > 0) /* types may be NULL: all */
-        memcpy(made->types, types, type_count * sizeof *types);
+    made->reliable = desc->reliable;
+    made->foreign_only = desc->foreign_only;
+    made->type_count = desc->type_count;
+    if (desc->type_count > 0) /* types may be NULL: all */
+        memcpy(made->types, desc->types, desc->type_count * sizeof *desc->types);
     made->doorbell_fd = -1; /* taken below, once nothing can fail */
     for (struct route_port *port = routes->ports; port != NULL && rc == EC_OK; port = port->next) {
         struct route_link *link;
 
-        rc = add_link(port, made, &link, why);
+        if (reads(made, port))
+            rc = add_link(port, made, &link, why);
     }
     if (rc < 0) {
         while (made->links != NULL)
@@ -361,7 +370,7 @@ int routes_open_reader(struct routes *routes, struct route_owner *owner, bool re
         free(made);
         return rc;
     }
-    made->doorbell_fd = doorbell_fd;
+    made->doorbell_fd = desc->doorbell_fd;
     made->next = routes->readers;
     routes->readers = made;
     owner->reader_count++;

@@ -54,6 +54,7 @@ struct route_reader {
     uint32_t id;
     uint32_t slot; /* sleep slot */
     bool reliable;
+    bool foreign_only; /* not the ports of its own owner */
     uint64_t types[READER_TYPES_MAX];
     uint32_t type_count; /* 0: all */
     int doorbell_fd;     /* ours; -1: the owner's is used */
@@ -104,10 +105,18 @@ int routes_open_port(struct routes *routes, struct route_owner *owner, const cha
 void routes_close_port(struct routes *routes, struct route_port *port);
 struct route_port *routes_find_port(const struct routes *routes, uint32_t id);
 
-/* Takes doorbell_fd (-1: none) when it returns EC_OK. */
-int routes_open_reader(struct routes *routes, struct route_owner *owner, bool reliable,
-                       const uint64_t *types, uint32_t type_count, int doorbell_fd,
-                       struct route_reader **reader, struct ec_error *why);
+struct route_reader_desc {
+    bool reliable;
+    bool foreign_only;
+    const uint64_t *types;
+    uint32_t type_count;
+    int doorbell_fd; /* -1: the owner's is used */
+};
+
+/* Takes the doorbell when it returns EC_OK. */
+int routes_open_reader(struct routes *routes, struct route_owner *owner,
+                       const struct route_reader_desc *desc, struct route_reader **reader,
+                       struct ec_error *why);
 void routes_close_reader(struct routes *routes, struct route_reader *reader);
 struct route_reader *routes_find_reader(const struct routes *routes, uint32_t id);
 

@@ -384,9 +384,9 @@ void subscriptions_port_removed(struct subscriptions *subscriptions, const struc
 
 static int open_reader(struct subscriptions *subscriptions, struct ec_error *why)
 {
+    const struct route_reader_desc desc = { .doorbell_fd = -1 }; /* lossy, all types */
     struct route_reader *reader;
-    int rc = routes_open_reader(subscriptions->routes, subscriptions->owner, false, NULL, 0, -1,
-                                &reader, why);
+    int rc = routes_open_reader(subscriptions->routes, subscriptions->owner, &desc, &reader, why);
 
     if (rc < 0)
         return rc;
