@@ -108,8 +108,7 @@ static void tell_lost(struct ec_subscriber *subscriber, struct ec_peer_port *por
         subscriber->on_lost(subscriber->context, &loss);
 }
 
-/* Is there a wanted event? It is in port->head then. */
-static bool has_head(struct ec_subscriber *subscriber, struct ec_peer_port *port)
+static bool find_head(struct ec_subscriber *subscriber, struct ec_peer_port *port)
 {
     struct ec_port_reading *reading = &port->reading;
 
@@ -133,28 +132,41 @@ static bool has_head(struct ec_subscriber *subscriber, struct ec_peer_port *port
     return port->has_head;
 }
 
+/* Is there a wanted event? It is in port->head then. An idle port costs one load. */
+static inline bool has_head(struct ec_subscriber *subscriber, struct ec_peer_port *port)
+{
+    return port->has_head || (ec_port_ready(&port->reading) && find_head(subscriber, port));
+}
+
 /* ---- which port is next ---------------------------------------------------------------------- */
+
+static struct ec_peer_port *next_port(const struct ec_subscriber *subscriber,
+                                      const struct ec_peer_port *port)
+{
+    return port->next != NULL ? port->next : subscriber->ports;
+}
 
 static struct ec_peer_port *choose_by_port(struct ec_subscriber *subscriber)
 {
-    struct ec_peer_port *port = subscriber->turn, *first;
+    struct ec_peer_port *turn = subscriber->turn != NULL ? subscriber->turn : subscriber->ports;
+    struct ec_peer_port *port;
+    bool had_enough = subscriber->turn_events >= TURN_EVENTS;
 
-    if (port != NULL && subscriber->turn_events < TURN_EVENTS && has_head(subscriber, port))
-        return port;
-    first = port = port != NULL && port->next != NULL ? port->next : subscriber->ports;
-    if (port == NULL)
+    if (turn == NULL)
         return NULL;
-    do { /* once round, the one that just had its turn last */
+    subscriber->turn = turn;
+    if (!had_enough && has_head(subscriber, turn))
+        return turn;
+    for (port = next_port(subscriber, turn); port != turn; port = next_port(subscriber, port)) {
         if (has_head(subscriber, port)) {
-            if (subscriber->turn != NULL)
-                ec_port_show_cursor(&subscriber->turn->reading);
+            ec_port_show_cursor(&turn->reading);
             subscriber->turn = port;
             subscriber->turn_events = 0;
             return port;
         }
-        port = port->next != NULL ? port->next : subscriber->ports;
-    } while (port != first);
-    return NULL;
+    }
+    subscriber->turn_events = 0; /* nobody else wants it */
+    return had_enough && has_head(subscriber, turn) ? turn : NULL;
 }
 
 static struct ec_peer_port *choose_by_time(struct ec_subscriber *subscriber)

@@ -752,28 +752,6 @@ void ec_port_reading_finish(struct ec_port_reading *reading)
     reading->slot = NULL;
 }
 
-bool ec_port_ready(struct ec_port_reading *reading)
-{
-    if ((int64_t)(reading->tail - reading->position) <= 0)
-        reading->tail = atomic_load_explicit(&reading->port->tail, memory_order_acquire); /* [1] */
-    return (int64_t)(reading->tail - reading->position) > 0; /* a mark may be ahead of the tail */
-}
-
-static bool ring_is_intact(const struct ec_port_reading *reading)
-{
-    return atomic_load_explicit(&reading->port->tail_intent, memory_order_relaxed) <=
-           reading->position + reading->capacity;
-}
-
-bool ec_port_intact(const struct ec_port_reading *reading)
-{
-    atomic_thread_fence(memory_order_acquire); /* [2] */
-    if (reading->block != 0)                   /* its event was whole when it was copied out */
-        return atomic_load_explicit(&reading->port->block_sequence[reading->block - 1],
-                                    memory_order_relaxed) == reading->block_sequence;
-    return ring_is_intact(reading);
-}
-
 /* The event's payload lies in a block: find it, once the event itself is known to be whole. */
 static int peek_block(struct ec_port_reading *reading, struct ec_port_item *item,
                       const unsigned char *event)
@@ -836,22 +814,6 @@ int ec_port_peek(struct ec_port_reading *reading, struct ec_port_item *item)
     }
 }
 
-void ec_port_advance(struct ec_port_reading *reading, const struct ec_port_item *item)
-{
-    reading->block = 0;
-    reading->position += ec_event_ring_size(&item->header);
-    reading->expected = item->header.sequence + 1;
-}
-
-void ec_port_show_cursor(struct ec_port_reading *reading)
-{
-    if (reading->shown == reading->position)
-        return;
-    reading->shown = reading->position;
-    atomic_store_explicit(&reading->slot->position, reading->position,
-                          memory_order_release); /* [4] */
-}
-
 static void count_lost(struct ec_port_reading *reading, uint64_t sequence, uint64_t position,
                        uint64_t *lost_events, uint64_t *lost_bytes)
 {
@@ -871,7 +833,8 @@ bool ec_port_resync(struct ec_port_reading *reading, uint64_t *lost_events, uint
 {
     const struct ec_event_port *port = reading->port;
 
-    if (reading->block != 0 && ring_is_intact(reading)) { /* only this one's block was used again */
+    if (reading->block != 0 &&
+        ec_port_ring_is_intact(reading)) { /* only this one's block was used again */
         count_lost(reading, reading->expected + 1,
                    reading->position + ec_event_size(sizeof(struct ec_event_block)), lost_events,
                    lost_bytes);

@@ -227,18 +227,49 @@ void ec_port_reading_finish(struct ec_port_reading *reading);
 int ec_port_peek(struct ec_port_reading *reading, struct ec_port_item *item);
 
 /* After use: true when item was whole all the time. Then go on with ec_port_advance. */
-bool ec_port_intact(const struct ec_port_reading *reading);
-void ec_port_advance(struct ec_port_reading *reading, const struct ec_port_item *item);
+static inline bool ec_port_ring_is_intact(const struct ec_port_reading *reading)
+{
+    return atomic_load_explicit(&reading->port->tail_intent, memory_order_relaxed) <=
+           reading->position + reading->capacity;
+}
+
+static inline bool ec_port_intact(const struct ec_port_reading *reading)
+{
+    atomic_thread_fence(memory_order_acquire); /* [2] */
+    if (reading->block != 0)                   /* its event was whole when it was copied out */
+        return atomic_load_explicit(&reading->port->block_sequence[reading->block - 1],
+                                    memory_order_relaxed) == reading->block_sequence;
+    return ec_port_ring_is_intact(reading);
+}
+
+static inline void ec_port_advance(struct ec_port_reading *reading, const struct ec_port_item *item)
+{
+    reading->block = 0;
+    reading->position += ec_event_ring_size(&item->header);
+    reading->expected = item->header.sequence + 1;
+}
 
 /* Tell the publisher how far this reader is; once per poll, not per event. */
-void ec_port_show_cursor(struct ec_port_reading *reading);
+static inline void ec_port_show_cursor(struct ec_port_reading *reading)
+{
+    if (reading->shown == reading->position)
+        return;
+    reading->shown = reading->position;
+    atomic_store_explicit(&reading->slot->position, reading->position,
+                          memory_order_release); /* [4] */
+}
 
 /* Go to the oldest event that still stands. Fills in what was lost; false: the marks make no sense
  * (EC_ERR_LAYOUT to the caller). */
 bool ec_port_resync(struct ec_port_reading *reading, uint64_t *lost_events, uint64_t *lost_bytes);
 
 /* Anything to read? One acquire load when the cached tail is used up. */
-bool ec_port_ready(struct ec_port_reading *reading);
+static inline bool ec_port_ready(struct ec_port_reading *reading)
+{
+    if ((int64_t)(reading->tail - reading->position) <= 0)
+        reading->tail = atomic_load_explicit(&reading->port->tail, memory_order_acquire); /* [1] */
+    return (int64_t)(reading->tail - reading->position) > 0; /* a mark may be ahead of the tail */
+}
 
 /* ---- payload words -------------------------------------------------------------------------- */
 
