@@ -30,7 +30,7 @@ install: packages-build ## into DESTDIR and PREFIX (default /usr/local)
 	@cmake --install build/release
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" -eq 0 ]; then ldconfig; fi
 
-docs: packages-build build-release ## write docs/generated from the tables
+docs: packages-build build-release ## write docs/generated and docs/man from what the programs print
 	@.ci/generated-docs $(CURDIR)/build/release/bin/engine-cored write
 
 fmt: packages-lint ## format every C file
