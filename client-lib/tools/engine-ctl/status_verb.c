@@ -375,10 +375,11 @@ static void print_line(FILE *out, const struct json_answer answers[PARTS])
  * lines finds its top again. */
 static void replace_page(const char *page, unsigned *lines)
 {
-    struct winsize window = { .ws_row = 24 };
+    struct winsize window;
     unsigned printed = 0;
 
-    (void)ioctl(STDOUT_FILENO, TIOCGWINSZ, &window); /* keeps 24 where it is unknown */
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) < 0 || window.ws_row == 0)
+        window.ws_row = 24; /* a terminal that does not know its size, such as a serial line */
     if (*lines > 0)
         printf("\033[%uA", *lines);
     fputs("\r\033[?7l", stdout);
