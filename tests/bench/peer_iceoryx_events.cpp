@@ -100,7 +100,8 @@ class end
         popo::PublisherOptions publishing;
         popo::SubscriberOptions subscribing;
 
-        log::LogManager::GetLogManager().SetDefaultLogLevel(log::LogLevel::kWarn);
+        log::LogManager::GetLogManager().SetDefaultLogLevel(log::LogLevel::kWarn,
+                                                            log::LogLevelOutput::kHideLogLevel);
         runtime::PoshRuntime::initRuntime(
             RuntimeName_t(cxx::TruncateToCapacity, (role + instance).c_str()));
         publishing.subscriberTooSlowPolicy = popo::ConsumerTooSlowPolicy::WAIT_FOR_CONSUMER;
