@@ -12,7 +12,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "proto/clock_page.h"
 #include "proto/directory.h"
+#include "proto/histogram.h"
 #include "proto/segment_header.h"
 
 #define EC_TAGS_MAX 64
@@ -109,6 +111,27 @@ struct ec_reference_rows {
     alignas(EC_SEGMENT_HEADER_BYTES) _Atomic int32_t count[EC_THREADS_MAX][EC_RESOURCES_MAX];
 };
 
+/* What a member of a step clock's group did, one record for each clock. done is what the scheduler
+ * waits for: the low 32 bits of the step that the member has finished, stored last (release). Its two
+ * sides are client/step_member.c and daemon/scheduler/group.c. */
+struct ec_step_member {
+    alignas(EC_HOT_BYTES) _Atomic uint32_t done; /* futex */
+    _Atomic uint32_t joined;                     /* 1 while it is a member */
+    _Atomic uint64_t step;                       /* the newest step that it was told */
+    _Atomic int64_t woken_ns;                    /* real time at which it was told */
+    _Atomic int64_t finished_ns;    /* real time at which it had finished its last step */
+    struct ec_histogram woken_late; /* from the due time, or the phase, to woken */
+    struct ec_histogram step_work;  /* from woken to finished */
+};
+
+/* Frame marks: how long frames take, from begin to begin and from begin to end. */
+struct ec_frame_record {
+    alignas(
+        EC_HOT_BYTES) _Atomic uint64_t fps_milli; /* frames in 1000 s, by the last full second */
+    struct ec_histogram period;
+    struct ec_histogram work;
+};
+
 struct ec_client_segment {
     struct ec_segment_header header;
     alignas(EC_SEGMENT_HEADER_BYTES) struct ec_pulse pulse;
@@ -119,6 +142,8 @@ struct ec_client_segment {
     struct ec_thread_row threads[EC_THREADS_MAX];
     struct ec_reference_rows hard;
     struct ec_reference_rows soft;
+    struct ec_step_member members[EC_STEP_CLOCKS_MAX]; /* by the index of the clock */
+    struct ec_frame_record frames;
 };
 
 #endif

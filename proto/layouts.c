@@ -29,7 +29,10 @@ static const struct field clock_fields[] = {
     FIELD(ec_step_word, due_ns),         FIELD(ec_step_word, next_due_ns),
     FIELD(ec_game_snapshot, remainder),  FIELD(ec_game_snapshot, epoch),
     FIELD(ec_step_snapshot, fraction),   FIELD(ec_step_snapshot, period_num),
-    FIELD(ec_step_snapshot, period_den),
+    FIELD(ec_step_snapshot, period_den), FIELD(ec_game_snapshot, until_ns),
+    FIELD(ec_step_snapshot, until_step), FIELD(ec_step_snapshot, next_period_den),
+    FIELD(ec_step_word, skipped),        FIELD(ec_step_word, required),
+    FIELD(ec_clock_page, game_next),     FIELD(ec_step_word, epoch_after),
 };
 
 static const struct field directory_fields[] = {
@@ -61,6 +64,12 @@ static const struct field client_fields[] = {
     FIELD(ec_allocator_row, largest_free_bytes),
     FIELD(ec_breaker_ack, sequence),
     FIELD(ec_pulse, step_ns),
+    FIELD(ec_client_segment, members),
+    FIELD(ec_client_segment, frames),
+    FIELD(ec_step_member, done),
+    FIELD(ec_step_member, finished_ns),
+    FIELD(ec_step_member, step_work),
+    FIELD(ec_frame_record, work),
 };
 
 static const struct field cursor_fields[] = {

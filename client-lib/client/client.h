@@ -5,8 +5,10 @@
 #define EC_CLIENT_CLIENT_H
 
 #include <engine-core/client.h>
+#include <engine-core/time_source.h>
 
 #include "client/connection.h"
+#include "foundation/real_time.h"
 #include "proto/client_segment.h"
 #include "proto/clock_page.h"
 #include "proto/cursor_segment.h"
@@ -27,6 +29,7 @@ struct ec_client {
     int doorbell_fd;           /* eventfd */
 
     struct ec_segment_map clock;
+    const struct ec_time_source *time; /* NULL: real time */
     struct ec_segment_map directory;
     struct ec_segment_map heap;
     _Atomic uint32_t reference_order; /* client/resource.c: enum ec_reference_order; 0 at first */
@@ -35,6 +38,9 @@ struct ec_client {
     struct ec_memory_sink *memory;
     struct ec_client_private *private; /* client.c's own */
     struct ec_client *next_live;       /* live_clients.c's own */
+
+    int64_t fps_since_ns; /* client/frame.c: the second in which frames are counted */
+    uint64_t fps_since_frame;
 };
 
 static inline struct ec_client_segment *ec_client_own(struct ec_client *client)
@@ -55,6 +61,14 @@ static inline const struct ec_clock_page *ec_client_clock(const struct ec_client
 static inline const struct ec_directory *ec_client_directory(const struct ec_client *client)
 {
     return client->directory.base;
+}
+
+/* What time it is for this client: its time source's, or real time. */
+static inline int64_t ec_client_now_ns(const struct ec_client *client)
+{
+    if (__builtin_expect(client->time != NULL, false))
+        return client->time->now_ns(client->time->context);
+    return ec_real_ns();
 }
 
 /* client/event_peers.c: called by ec_client_create before the connection starts, and by destroy. It

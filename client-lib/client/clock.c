@@ -10,12 +10,17 @@
  *
  * The daemon and its clients compute steps from the same snapshot, so it does not matter who says
  * that a step is there. Once the daemon was found missing, steps are answered at their due time,
- * without the grace, until it announces one again. */
+ * without the grace, until it announces one again. Where members of a group may hold steps back, a
+ * late step says nothing: the daemon is missing when its heartbeat is.
+ *
+ * A member with a phase does not want to be woken by the step: it sleeps until its own moment, and is
+ * woken before that only by changes of another kind. */
 #include <engine-core/clock.h>
 
 #include <string.h>
 
 #include "client/client.h"
+#include "client/step_member.h"
 #include "foundation/futex.h"
 #include "foundation/real_time.h"
 #include "segment/clock_arithmetic.h"
@@ -26,6 +31,7 @@
  * a connection it is hardly alive. */
 #define GRACE_NS INT64_C(100000000)
 #define GRACE_DISCONNECTED_NS INT64_C(5000000)
+#define HEARTBEAT_LOST_NS INT64_C(600000000) /* it comes each 250 ms, whatever is due */
 
 int64_t ec_time_real(void)
 {
@@ -34,10 +40,10 @@ int64_t ec_time_real(void)
 
 int64_t ec_time_game(const struct ec_client *client)
 {
-    int64_t now_ns = ec_real_ns(); /* first: a call between would spill the snapshot */
+    int64_t now_ns = ec_client_now_ns(client); /* first: a call between would spill the snapshot */
     struct ec_game_snapshot game;
 
-    if (ec_clock_read_game(ec_client_clock(client), &game) != EC_OK || game.scale_den == 0)
+    if (ec_clock_read_game(ec_client_clock(client), now_ns, &game) != EC_OK || game.scale_den == 0)
         return EC_TIME_NONE;
     return ec_game_at(&game, now_ns);
 }
@@ -46,57 +52,82 @@ uint64_t ec_time_epoch(const struct ec_client *client)
 {
     struct ec_game_snapshot game;
 
-    return ec_clock_read_game(ec_client_clock(client), &game) == EC_OK ? game.epoch : 0;
+    return ec_clock_read_game(ec_client_clock(client), ec_client_now_ns(client), &game) == EC_OK
+               ? game.epoch
+               : 0;
 }
 
-/* A clock and its source as they are now. */
-struct view {
-    struct ec_game_snapshot game;
-    struct ec_step_snapshot step;
-    int64_t now_ns; /* real time */
-};
-
-static int view_read(const struct ec_client *client, uint32_t index, struct view *view)
+int ec_time_read(const struct ec_client *client, struct ec_time *now)
 {
-    if (ec_clock_read_step(ec_client_clock(client), index, &view->game, &view->step) != EC_OK)
+    int64_t now_ns = ec_client_now_ns(client);
+    struct ec_game_snapshot game;
+
+    if (ec_clock_read_game(ec_client_clock(client), now_ns, &game) != EC_OK || game.scale_den == 0)
         return EC_AGAIN;
-    if (!ec_game_valid(&view->game) || !ec_step_valid(&view->step))
-        return EC_AGAIN; /* not written yet */
-    view->now_ns = ec_real_ns();
+    *now = (struct ec_time) {
+        .real_ns = now_ns,
+        .game_ns = ec_game_at(&game, now_ns),
+        .epoch = game.epoch,
+        .scale = (double)game.scale_num / (double)game.scale_den,
+    };
     return EC_OK;
 }
 
-static int64_t view_source_ns(const struct view *view)
+void ec_client_use_time(struct ec_client *client, const struct ec_time_source *source)
 {
-    return view->step.source == EC_STEP_GAME ? ec_game_at(&view->game, view->now_ns) : view->now_ns;
+    client->time = source;
 }
 
-/* The real time at which a step is due; INT64_MAX while its source stands. */
-static int64_t view_real_due_ns(const struct view *view, uint64_t step)
-{
-    int64_t due_ns = ec_step_due_ns(&view->step, step);
+/* A clock as it is now: by the page, and by what the daemon announced. */
+struct view {
+    struct ec_clock_view page;
+    struct ec_step_news news;
+    bool in_change; /* news belongs to another epoch than page: the daemon is changing both */
+    int64_t now_ns; /* real time */
+};
 
-    return view->step.source == EC_STEP_GAME ? ec_game_real_ns(&view->game, due_ns) : due_ns;
+static const struct ec_step_word *word_of(const struct ec_step_clock *clock)
+{
+    return &ec_client_clock(clock->client)->step[clock->index];
+}
+
+static int view_read(const struct ec_step_clock *clock, struct view *view)
+{
+    int rc = ec_step_word_read(word_of(clock), &view->news);
+
+    if (ec_clock_read_view(ec_client_clock(clock->client), clock->index, &view->page) != EC_OK ||
+        !ec_clock_view_valid(&view->page)) /* changed too fast, or not written yet */
+        return EC_AGAIN;
+    view->in_change = rc != EC_OK || view->news.epoch != view->page.game.epoch;
+    view->now_ns = ec_client_now_ns(clock->client);
+    return EC_OK;
 }
 
 int ec_step_find(struct ec_client *client, const char *name, struct ec_step_clock *clock)
 {
     const struct ec_clock_page *page = ec_client_clock(client);
-    struct ec_game_snapshot game;
-    struct ec_step_snapshot step;
+    struct ec_clock_view view;
+    struct ec_step_news news;
 
     for (uint32_t i = 0; i < EC_STEP_CLOCKS_MAX; i++) {
-        if (ec_clock_read_step(page, i, &game, &step) != EC_OK)
+        const char *found = view.step.name;
+
+        if (ec_clock_read_view(page, i, &view) != EC_OK)
             return EC_AGAIN;
-        if (strnlen(name, sizeof step.name) == sizeof step.name ||
-            strncmp(step.name, name, sizeof step.name) != 0 || name[0] == '\0')
+        if (strnlen(name, sizeof view.step.name) == sizeof view.step.name ||
+            strncmp(found, name, sizeof view.step.name) != 0 || name[0] == '\0')
             continue;
+        if (ec_step_word_read(&page->step[i], &news) != EC_OK)
+            return EC_AGAIN;
         *clock = (struct ec_step_clock) {
             .client = client,
             .newest = (const uint64_t *)&page->step[i].step,
-            .seen = atomic_load_explicit(&page->step[i].step, memory_order_relaxed),
+            .seen = news.step,
+            .epoch = news.epoch,
+            .skipped = news.skipped,
             .index = i,
             .breaker_level = atomic_load_explicit(&page->breaker_level, memory_order_relaxed),
+            .bell_fd = -1,
         };
         return EC_OK;
     }
@@ -117,118 +148,192 @@ static int64_t grace_ns(const struct ec_step_clock *clock)
     return ec_client_state(clock->client) == EC_CONNECTED ? GRACE_NS : GRACE_DISCONNECTED_NS;
 }
 
-/* Whether the step after the announced one has been due for longer than the grace. */
-static bool daemon_is_missing(struct ec_step_clock *clock, const struct view *view,
-                              uint64_t announced)
+/* Whether a step that has been due for so long proves that the daemon is gone. */
+static bool is_proof(const struct ec_step_clock *clock, const struct view *view, int64_t late_ns)
 {
-    int64_t due_ns = view_real_due_ns(view, announced + 1);
+    const struct ec_clock_page *page = ec_client_clock(clock->client);
+    int64_t heartbeat_ns = atomic_load_explicit(&page->heartbeat_ns, memory_order_relaxed);
+
+    if (late_ns <= grace_ns(clock))
+        return false;
+    if (atomic_load_explicit(&word_of(clock)->required, memory_order_relaxed) == 0 ||
+        ec_client_state(clock->client) != EC_CONNECTED)
+        return true;
+    return view->now_ns - heartbeat_ns > HEARTBEAT_LOST_NS;
+}
+
+/* Whether the step after the announced one has been due for longer than the grace. */
+static bool daemon_is_missing(struct ec_step_clock *clock, const struct view *view)
+{
+    uint64_t announced = view->news.step;
+    int64_t due_ns = ec_clock_view_due_ns(&view->page, announced + 1);
 
     if (clock->stale && announced == clock->announced)
         return true; /* still */
     clock->announced = announced;
-    clock->stale = view->now_ns > due_ns && view->now_ns - due_ns > grace_ns(clock);
+    clock->stale = view->now_ns > due_ns && is_proof(clock, view, view->now_ns - due_ns);
     return clock->stale;
 }
 
-/* The newest step: what the daemon announced, or what it would have if it is missing. */
+/* The newest step: what the daemon announced, or what it would have if it is missing; for a member
+ * with a phase, what it would have announced that much earlier. */
 static uint64_t newest_step(struct ec_step_clock *clock, const struct view *view)
 {
-    uint64_t announced = ec_step_index(clock);
+    bool missing = daemon_is_missing(clock, view);
+    uint64_t reached;
 
-    if (!daemon_is_missing(clock, view, announced))
-        return announced;
-    return ec_step_at(&view->step, view_source_ns(view));
+    if (!missing && clock->phase_ns == 0)
+        return view->news.step;
+    reached = ec_step_at(&view->page.step,
+                         ec_clock_view_source_ns(&view->page, view->now_ns - clock->phase_ns));
+    return missing || reached < view->news.step ? reached : view->news.step;
+}
+
+/* Time went back or stood still: what was before has no difference to what is now. */
+static bool take_epoch(struct ec_step_clock *clock, const struct view *view)
+{
+    if (view->news.epoch == clock->epoch)
+        return false;
+    clock->epoch = view->news.epoch;
+    clock->seen = view->news.step;
+    clock->skipped = view->news.skipped;
+    clock->stale = false;
+    clock->announced = view->news.step;
+    return true;
 }
 
 /* Fill in what the caller is told. Whether there is anything new. */
 static bool take_step(struct ec_step_clock *clock, const struct view *view, struct ec_step *step)
 {
     const struct ec_clock_page *page = ec_client_clock(clock->client);
-    uint64_t newest = newest_step(clock, view);
+    bool epoch_changed = take_epoch(clock, view);
+    uint64_t newest = epoch_changed ? clock->seen : newest_step(clock, view);
     uint32_t level = atomic_load_explicit(&page->breaker_level, memory_order_relaxed);
+    uint64_t skipped = view->news.skipped - clock->skipped;
 
-    if (newest < clock->seen) /* the daemon catches up with what was computed here */
-        newest = clock->seen;
+    if (newest < clock->seen || newest < clock->start_at)
+        newest = clock->seen; /* the daemon catches up with what was computed here, or not yet */
+    if (newest == clock->seen)
+        skipped = 0;
     *step = (struct ec_step) {
         .step = newest,
         .steps_passed = newest - clock->seen,
-        .due_ns = ec_step_due_ns(&view->step, newest),
-        .epoch = view->game.epoch,
+        .steps_skipped = skipped < newest - clock->seen ? skipped : newest - clock->seen,
+        .due_ns = ec_step_due_ns(&view->page.step, newest),
+        .epoch = clock->epoch,
         .breaker_level = level,
         .breaker_changed = level != clock->breaker_level,
+        .epoch_changed = epoch_changed,
         .stale = clock->stale,
     };
+    if (newest != clock->seen)
+        clock->skipped = view->news.skipped;
     clock->seen = newest;
     clock->breaker_level = level;
-    return step->steps_passed > 0 || step->breaker_changed;
+    if (clock->joined && (epoch_changed || step->steps_passed > 0))
+        ec_step_member_woken(clock, newest,
+                             ec_clock_view_due_ns(&view->page, newest) + clock->phase_ns,
+                             view->now_ns);
+    return step->steps_passed > 0 || step->breaker_changed || epoch_changed;
 }
 
-/* Until when to sleep for an announcement of the step after the last one told. */
-static int64_t sleep_until_ns(const struct ec_step_clock *clock, const struct view *view,
-                              int64_t deadline_ns)
-{
-    int64_t due_ns = view_real_due_ns(view, clock->seen + 1);
+/* What to sleep for. */
+struct nap {
+    int64_t until_ns;
+    uint32_t bits;
+};
 
+static struct nap nap_of(const struct ec_step_clock *clock, const struct view *view)
+{
+    struct nap nap = { .bits = EC_STEP_WAKE_STEP | EC_STEP_WAKE_CHANGE };
+    uint64_t next = clock->seen + 1 > clock->start_at ? clock->seen + 1 : clock->start_at;
+    int64_t due_ns = ec_clock_view_due_ns(&view->page, next);
+
+    if (due_ns > INT64_MAX - GRACE_NS - clock->phase_ns) {
+        nap.until_ns = INT64_MAX;
+        return nap;
+    }
+    nap.until_ns = due_ns + clock->phase_ns;
+    if (clock->phase_ns > 0 && view->now_ns < nap.until_ns) {
+        nap.bits = EC_STEP_WAKE_CHANGE;
+        return nap;
+    }
     if (!clock->stale)
-        due_ns = due_ns < INT64_MAX - GRACE_NS ? due_ns + grace_ns(clock) + 1 : INT64_MAX;
-    return due_ns < deadline_ns ? due_ns : deadline_ns;
+        nap.until_ns += grace_ns(clock) + 1;
+    /* A step that is held back is waited for; only the heartbeat has to be looked at. */
+    if (!clock->stale && nap.until_ns <= view->now_ns)
+        nap.until_ns = view->now_ns + GRACE_NS;
+    return nap;
+}
+
+static void sleep_on(const struct ec_step_clock *clock, uint32_t change, uint32_t bits,
+                     int64_t until_ns)
+{
+    const struct ec_time_source *time = clock->client->time;
+
+    if (time != NULL)
+        time->sleep_until(time->context, until_ns);
+    else
+        ec_futex_wait_for(&word_of(clock)->change, change, bits, until_ns);
+}
+
+/* A daemon that ended between a new epoch and its steps leaves the rest to the arithmetic. */
+static void settle(const struct ec_step_clock *clock, struct view *view)
+{
+    const struct ec_clock_page *page = ec_client_clock(clock->client);
+    int64_t heartbeat_ns = atomic_load_explicit(&page->heartbeat_ns, memory_order_relaxed);
+
+    if (ec_client_state(clock->client) == EC_CONNECTED &&
+        view->now_ns - heartbeat_ns <= HEARTBEAT_LOST_NS)
+        return;
+    view->news.epoch = view->page.game.epoch;
+    view->news.step =
+        ec_step_at(&view->page.step, ec_clock_view_source_ns(&view->page, view->now_ns));
+    view->in_change = false;
+}
+
+int ec_step_wait_until(struct ec_step_clock *clock, int64_t deadline_ns, struct ec_step *step)
+{
+    ec_step_done(clock);
+    *step = (struct ec_step) { .step = clock->seen, .epoch = clock->epoch };
+    for (;;) {
+        uint32_t change = ec_step_word_change(word_of(clock));
+        struct nap nap = { deadline_ns, EC_STEP_WAKE_STEP | EC_STEP_WAKE_CHANGE };
+        struct view view;
+
+        if (view_read(clock, &view) == EC_OK) {
+            if (view.in_change)
+                settle(clock, &view);
+            if (!view.in_change && take_step(clock, &view, step)) {
+                publish_pulse(clock->client, step->step, view.now_ns);
+                return EC_OK;
+            }
+            nap = nap_of(clock, &view);
+        }
+        if (ec_client_now_ns(clock->client) >= deadline_ns)
+            return EC_ERR_TIMEOUT;
+        sleep_on(clock, change, nap.bits, nap.until_ns < deadline_ns ? nap.until_ns : deadline_ns);
+    }
 }
 
 int ec_step_wait(struct ec_step_clock *clock, int64_t timeout_ns, struct ec_step *step)
 {
-    const struct ec_step_word *word = &ec_client_clock(clock->client)->step[clock->index];
-    int64_t now_ns = ec_real_ns();
-    int64_t deadline_ns =
-        timeout_ns < 0 || timeout_ns > INT64_MAX - now_ns ? EC_FUTEX_FOREVER : now_ns + timeout_ns;
+    int64_t now_ns = ec_client_now_ns(clock->client);
+    bool forever = timeout_ns < 0 || timeout_ns > INT64_MAX - now_ns;
 
-    *step = (struct ec_step) { .step = clock->seen };
-    for (;;) {
-        uint32_t change = ec_step_word_change(word);
-        int64_t sleep_ns = deadline_ns;
-        struct view view;
-
-        if (view_read(clock->client, clock->index, &view) == EC_OK) {
-            if (take_step(clock, &view, step)) {
-                publish_pulse(clock->client, step->step, view.now_ns);
-                return EC_OK;
-            }
-            sleep_ns = sleep_until_ns(clock, &view, deadline_ns);
-        }
-        if (ec_real_ns() >= deadline_ns)
-            return EC_ERR_TIMEOUT;
-        ec_futex_wait(&word->change, change, sleep_ns);
-    }
+    return ec_step_wait_until(clock, forever ? EC_FUTEX_FOREVER : now_ns + timeout_ns, step);
 }
 
 double ec_step_alpha(const struct ec_step_clock *clock)
 {
-    uint64_t newest = ec_step_index(clock);
     struct view view;
+    uint64_t newest;
 
-    if (newest < clock->seen) /* computed here, while the daemon is missing */
-        newest = clock->seen;
-    if (view_read(clock->client, clock->index, &view) != EC_OK)
+    if (view_read(clock, &view) != EC_OK)
         return 0.0;
-    return ec_step_fraction(&view.step, newest, view_source_ns(&view));
-}
-
-void ec_frame_begin(struct ec_client *client, struct ec_frame *frame)
-{
-    struct ec_pulse *pulse = &ec_client_own(client)->pulse;
-    uint64_t before = atomic_load_explicit(&pulse->frame, memory_order_relaxed);
-    int64_t before_ns = atomic_load_explicit(&pulse->frame_ns, memory_order_relaxed);
-    int64_t now_ns = ec_real_ns();
-
-    *frame = (struct ec_frame) {
-        .index = before + 1,
-        .begin_ns = now_ns,
-        .period_ns = before > 0 ? now_ns - before_ns : 0,
-    };
-    atomic_store_explicit(&pulse->frame_ns, now_ns, memory_order_relaxed);
-    atomic_store_explicit(&pulse->frame, frame->index, memory_order_relaxed);
-}
-
-void ec_frame_end(struct ec_frame *frame)
-{
-    frame->work_ns = ec_real_ns() - frame->begin_ns;
+    newest = view.news.step;
+    if (newest < clock->seen || clock->phase_ns > 0) /* computed here, or told later */
+        newest = clock->seen;
+    return ec_step_fraction(&view.page.step, newest,
+                            ec_clock_view_source_ns(&view.page, view.now_ns - clock->phase_ns));
 }

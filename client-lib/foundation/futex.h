@@ -27,4 +27,18 @@ int ec_futex_wait(const _Atomic uint32_t *word, uint32_t expected, int64_t deadl
 /* Wake all who sleep on the word; change it before. Returns how many. */
 int ec_futex_wake_all(_Atomic uint32_t *word);
 
+/* The same for those only who sleep for one of the bits; ec_futex_wait sleeps for all of them. */
+int ec_futex_wait_for(const _Atomic uint32_t *word, uint32_t expected, uint32_t bits,
+                      int64_t deadline_ns);
+int ec_futex_wake_for(_Atomic uint32_t *word, uint32_t bits);
+
+/* Sleep on several words, 1 to EC_FUTEX_WORDS_MAX, until one is woken or differs. Returns as
+ * ec_futex_wait, or EC_ERR_SYSTEM: the kernel cannot (it is older than 5.16, or a filter forbids it). */
+#define EC_FUTEX_WORDS_MAX 128
+struct ec_futex_word {
+    const _Atomic uint32_t *word;
+    uint32_t expected;
+};
+int ec_futex_wait_any(const struct ec_futex_word *words, unsigned count, int64_t deadline_ns);
+
 #endif

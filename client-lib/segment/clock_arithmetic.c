@@ -65,16 +65,34 @@ bool ec_game_valid(const struct ec_game_snapshot *game)
            game->scale_num <= EC_SCALE_MAX * (uint64_t)game->scale_den;
 }
 
+static bool period_valid(uint64_t num, uint64_t den)
+{
+    return num > 0 && num < EC_PERIOD_TERM_MAX && den > 0 && den < EC_PERIOD_TERM_MAX;
+}
+
 bool ec_step_valid(const struct ec_step_snapshot *step)
 {
-    return step->period_num > 0 && step->period_num < EC_PERIOD_TERM_MAX && step->period_den > 0 &&
-           step->period_den < EC_PERIOD_TERM_MAX && step->fraction < step->period_den;
+    return period_valid(step->period_num, step->period_den) && step->fraction < step->period_den &&
+           (step->until_step == 0 || (step->until_step >= step->n0 &&
+                                      period_valid(step->next_period_num, step->next_period_den)));
+}
+
+/* The clock as it is after an announced change. Rare, so it stays out of the way. */
+static __attribute__((noinline)) struct ec_step_snapshot announced(struct ec_step_snapshot step)
+{
+    ec_step_rebase_announced(&step);
+    return step;
 }
 
 int64_t ec_step_due_ns(const struct ec_step_snapshot *step, uint64_t number)
 {
     ec_u128 parts;
 
+    if (step->until_step != 0 && number > step->until_step) {
+        struct ec_step_snapshot next = announced(*step);
+
+        return ec_step_due_ns(&next, number);
+    }
     if (number < step->n0)
         return step->base_ns;
     parts = step->fraction + (ec_u128)(number - step->n0) * step->period_num;
@@ -84,6 +102,7 @@ int64_t ec_step_due_ns(const struct ec_step_snapshot *step, uint64_t number)
 /* due(n) <= t means fraction + k P <= (t - base) Q, because t is whole: so k is a floor. */
 uint64_t ec_step_at(const struct ec_step_snapshot *step, int64_t source_ns)
 {
+    uint64_t number;
     ec_u128 parts;
 
     if (source_ns <= step->base_ns)
@@ -91,18 +110,27 @@ uint64_t ec_step_at(const struct ec_step_snapshot *step, int64_t source_ns)
     parts = (ec_u128)((uint64_t)source_ns - (uint64_t)step->base_ns) * step->period_den;
     if (parts < step->fraction)
         return step->n0;
-    return step->n0 + (uint64_t)((parts - step->fraction) / step->period_num);
+    number = step->n0 + (uint64_t)((parts - step->fraction) / step->period_num);
+    if (step->until_step != 0 &&
+        number >= step->until_step) { /* it may be later by a shorter one */
+        struct ec_step_snapshot next = announced(*step);
+
+        return ec_step_at(&next, source_ns);
+    }
+    return number;
 }
 
 double ec_step_fraction(const struct ec_step_snapshot *step, uint64_t number, int64_t source_ns)
 {
     int64_t due_ns = ec_step_due_ns(step, number);
+    bool is_next = step->until_step != 0 && number >= step->until_step;
     double since_ns, period_ns;
 
     if (source_ns <= due_ns)
         return 0.0;
     since_ns = (double)((uint64_t)source_ns - (uint64_t)due_ns);
-    period_ns = (double)step->period_num / (double)step->period_den;
+    period_ns = is_next ? (double)step->next_period_num / (double)step->next_period_den
+                        : (double)step->period_num / (double)step->period_den;
     return since_ns < period_ns ? since_ns / period_ns : 1.0;
 }
 
@@ -143,6 +171,14 @@ int ec_step_rebase(struct ec_step_snapshot *step, uint64_t number, uint64_t peri
                           EC_PERIOD_TERM_MAX, EC_PERIOD_TERM_MAX);
 }
 
+int ec_step_rebase_announced(struct ec_step_snapshot *step)
+{
+    uint64_t until = step->until_step;
+
+    step->until_step = 0;
+    return ec_step_rebase(step, until, step->next_period_num, step->next_period_den);
+}
+
 /* game(real) >= game_ns means (real - real0) num + remainder >= (game_ns - game0) den: a ceiling. */
 int64_t ec_game_real_ns(const struct ec_game_snapshot *game, int64_t game_ns)
 {
@@ -175,4 +211,15 @@ int ec_game_rebase(struct ec_game_snapshot *game, int64_t real_ns, uint64_t scal
     game->scale_den = (uint64_t)(scale_den / common);
     return join_remainder(&game->remainder, old_den, &game->scale_num, &game->scale_den, UINT64_MAX,
                           EC_SCALE_DEN_MAX + 1);
+}
+
+int ec_game_set(struct ec_game_snapshot *game, int64_t real_ns, int64_t game_ns, uint64_t remainder,
+                uint64_t remainder_den)
+{
+    assert(remainder < remainder_den);
+    game->real0_ns = real_ns;
+    game->game0_ns = game_ns;
+    game->remainder = remainder;
+    return join_remainder(&game->remainder, remainder_den, &game->scale_num, &game->scale_den,
+                          UINT64_MAX, EC_SCALE_DEN_MAX + 1);
 }

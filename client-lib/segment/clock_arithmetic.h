@@ -60,6 +60,9 @@ double ec_step_fraction(const struct ec_step_snapshot *step, uint64_t number, in
 int ec_step_rebase(struct ec_step_snapshot *step, uint64_t number, uint64_t period_num,
                    uint64_t period_den);
 
+/* Carry an announced change of the period out: what the clock is from until_step on. As ec_step_rebase. */
+int ec_step_rebase_announced(struct ec_step_snapshot *step);
+
 /* Game time at a real time. A real time before real0 counts as real0. */
 static inline int64_t ec_game_at(const struct ec_game_snapshot *game, int64_t real_ns)
 {
@@ -78,5 +81,9 @@ int64_t ec_game_real_ns(const struct ec_game_snapshot *game, int64_t game_ns);
  * to EC_SCALE_DEN_MAX). Returns as ec_step_rebase. */
 int ec_game_rebase(struct ec_game_snapshot *game, int64_t real_ns, uint64_t scale_num,
                    uint64_t scale_den);
+
+/* From real_ns on game time is game_ns + remainder/remainder_den, and goes on at its scale. */
+int ec_game_set(struct ec_game_snapshot *game, int64_t real_ns, int64_t game_ns, uint64_t remainder,
+                uint64_t remainder_den);
 
 #endif

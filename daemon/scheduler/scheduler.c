@@ -1,17 +1,20 @@
 /* scheduler.c - the scheduler's thread and its life.
  *
  *   main loop                               thread
- *   command++ (release), wake  ---------->  sleep on command until the deadline
- *                                           turn: what was reached?
+ *   order, command++, wake  ------------->  sleep on command until the deadline
+ *                                           orders, turn: what was reached?
  *   page, counts, histograms   <----------  publish: stores, one wake for each clock
+ *   news_fd                    <----------  reports, alarms
  *
  * The state belongs to the thread; the main loop reads the page like everybody, and the counts and
  * histograms by relaxed loads. */
 #include "scheduler/scheduler.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "daemon/config.h"
 #include "daemon/log.h"
@@ -20,59 +23,150 @@
 #include "foundation/futex.h"
 #include "foundation/real_time.h"
 #include "foundation/thread.h"
-#include "scheduler/rights.h"
+#include "scheduler/desk.h"
 #include "scheduler/scheduler_private.h"
+#include "segment/clock_arithmetic.h"
 
-int scheduler_create(struct ec_clock_page *page, int priority, struct scheduler **scheduler,
+/* The clocks that every game finds. The network goes on while game time stands. */
+static const struct {
+    struct order_clock clock;
+    uint64_t hz;
+} first_clocks[] = {
+    { { .name = "physics", .source = EC_STEP_GAME }, 60 },
+    { { .name = "network", .source = EC_STEP_REAL }, 20 },
+    { { .name = "ai", .source = EC_STEP_GAME }, 10 },
+};
+
+static int add_first_clocks(struct scheduler *scheduler, int64_t now_ns, struct ec_error *why)
+{
+    for (size_t i = 0; i < sizeof first_clocks / sizeof first_clocks[0]; i++) {
+        uint64_t num, den;
+        int rc = ec_period_of_rate(first_clocks[i].hz, 1, &num, &den);
+
+        if (rc == EC_OK)
+            rc = scheduler_state_add(&scheduler->state, &first_clocks[i].clock, num, den, now_ns);
+        if (rc < 0)
+            return ec_fail(why, rc, "step clock %s", first_clocks[i].clock.name);
+    }
+    return EC_OK;
+}
+
+int scheduler_create(const struct scheduler_desc *desc, struct scheduler **scheduler,
                      struct ec_error *why)
 {
-    struct scheduler *made = calloc(1, sizeof *made);
-    int64_t now_ns = ec_real_ns();
+    struct scheduler *made = aligned_alloc(EC_HOT_BYTES, sizeof *made);
+    int64_t now_ns;
     int rc;
 
     if (!made)
         return ec_fail(why, EC_ERR_MEMORY, "scheduler: %zu bytes", sizeof *made);
-    made->page = page;
-    made->priority = priority;
-    scheduler_state_init(&made->state, now_ns);
-    rc = scheduler_state_add(&made->state, "physics", EC_STEP_GAME, 60, 1, now_ns, why);
-    if (rc < 0) {
-        free(made);
-        return rc;
+    memset(made, 0, sizeof *made);
+    made->page = desc->page;
+    made->priority = desc->priority;
+    alarms_init(&made->alarms);
+    made->sleeper.bell_fd = -1;
+    made->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (made->news_fd < 0) {
+        rc = ec_fail(why, EC_ERR_SYSTEM, "eventfd of the scheduler: %s", strerror(errno));
+        goto fail;
     }
-    scheduler_state_write(&made->state, now_ns, page);
+    rc = sleeper_init(&made->sleeper, desc->time, !desc->no_waitv, why);
+    if (rc < 0)
+        goto fail;
+    now_ns = sleeper_now_ns(&made->sleeper);
+    scheduler_state_init(&made->state, now_ns);
+    made->state.history_ns = desc->history_ns;
+    rc = add_first_clocks(made, now_ns, why);
+    if (rc < 0)
+        goto fail;
+    scheduler_state_write(&made->state, now_ns, made->page);
     *scheduler = made;
     return EC_OK;
+
+fail:
+    scheduler_destroy(made);
+    return rc;
+}
+
+/* What the main loop has to look at: a sum that grows with each of them. */
+static uint64_t news_sum(const struct scheduler_state *state)
+{
+    uint64_t sum = atomic_load_explicit(&state->discontinuities, memory_order_relaxed) +
+                   atomic_load_explicit(&state->releases, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < state->clock_count; i++)
+        sum += atomic_load_explicit(&state->clock[i].missed, memory_order_relaxed);
+    return sum;
+}
+
+static void take_orders(struct scheduler *scheduler, int64_t now_ns)
+{
+    const struct order *order;
+
+    while ((order = mailbox_next(&scheduler->mailbox)) != NULL) {
+        if (scheduler_must_wait(&scheduler->state, order) &&
+            now_ns < scheduler->state.snapshot.game.until_ns)
+            return;
+        scheduler_order(&scheduler->state, order, now_ns);
+        mailbox_done(&scheduler->mailbox);
+    }
+}
+
+static void tell(struct scheduler *scheduler, uint64_t sum_before, bool rings)
+{
+    struct scheduler_state *state = &scheduler->state;
+    const uint64_t one = 1;
+    bool news = rings || state->report_count > 0 || news_sum(state) != sum_before;
+    ssize_t bytes = 0;
+
+    for (uint32_t i = 0; i < state->report_count; i++)
+        mailbox_report(&scheduler->mailbox, &state->report[i]);
+    state->report_count = 0;
+    if (news)
+        bytes = write(scheduler->news_fd, &one, sizeof one);
+    (void)bytes; /* full: it is readable already */
 }
 
 static void *run(void *context)
 {
     struct scheduler *scheduler = context;
+    struct scheduler_state *state = &scheduler->state;
     const struct rights_range ranges[] = {
         { scheduler, sizeof *scheduler },
         { scheduler->page, sizeof *scheduler->page },
     };
 
     rights_acquire(&scheduler->rights, scheduler->priority, ranges, 2);
+    scheduler->sleeper.may_spin = scheduler->rights.priority > 0;
     /* release: partner is the acquire load in scheduler_start, after which rights are read. */
     atomic_store_explicit(&scheduler->running, 1, memory_order_release);
     ec_futex_wake_all(&scheduler->running);
 
     /* The start was an event of the program, not of time: it is no gap, however long ago. */
-    scheduler->state.deadline_ns = ec_real_ns();
+    state->deadline_ns = sleeper_now_ns(&scheduler->sleeper);
     for (;;) {
-        /* acquire: partner is the release in scheduler_kick; a command that comes after this load
-         * makes the sleep below return at once. */
-        uint32_t command = atomic_load_explicit(&scheduler->command, memory_order_acquire);
+        uint32_t command = sleeper_command(&scheduler->sleeper);
         struct scheduler_outcome outcome;
-        int64_t now_ns;
+        int64_t now_ns, alarm_ns;
+        uint64_t sum;
+        bool rings;
 
         if (atomic_load_explicit(&scheduler->stopping, memory_order_relaxed))
             return NULL;
-        now_ns = ec_real_ns();
-        scheduler_turn(&scheduler->state, now_ns, &outcome);
-        scheduler_publish(&scheduler->state, &outcome, now_ns, scheduler->page);
-        ec_futex_wait(&scheduler->command, command, outcome.deadline_ns);
+        now_ns = sleeper_now_ns(&scheduler->sleeper);
+        sum = news_sum(state);
+        /* acquire: partner is the main loop's release store of the level; what it wrote before is
+         * older than what sleepers are told here. */
+        state->level = atomic_load_explicit(&scheduler->page->breaker_level, memory_order_acquire);
+        take_orders(scheduler, now_ns);
+        scheduler_turn(state, now_ns, &outcome);
+        scheduler_publish(state, &outcome, now_ns, scheduler->page);
+        rings = alarms_ring(&scheduler->alarms, state, now_ns);
+        tell(scheduler, sum, rings);
+        alarm_ns = alarms_deadline_ns(&scheduler->alarms, state);
+        if (alarm_ns < outcome.deadline_ns)
+            outcome.deadline_ns = alarm_ns;
+        sleeper_wait(&scheduler->sleeper, command, &outcome, outcome.deadline_ns);
     }
 }
 
@@ -90,20 +184,27 @@ int scheduler_start(struct scheduler *scheduler, struct ec_error *why)
 
 void scheduler_kick(struct scheduler *scheduler)
 {
-    /* release: what was stored before is seen by the turn that this causes. */
-    atomic_fetch_add_explicit(&scheduler->command, 1, memory_order_release);
-    ec_futex_wake_all(&scheduler->command);
+    sleeper_kick(&scheduler->sleeper);
+}
+
+static void stop(struct scheduler *scheduler)
+{
+    if (!scheduler->started)
+        return;
+    atomic_store_explicit(&scheduler->stopping, true, memory_order_relaxed);
+    scheduler_kick(scheduler); /* its release makes stopping seen, too */
+    pthread_join(scheduler->thread, NULL);
+    scheduler->started = false;
 }
 
 void scheduler_destroy(struct scheduler *scheduler)
 {
     if (!scheduler)
         return;
-    if (scheduler->started) {
-        atomic_store_explicit(&scheduler->stopping, true, memory_order_relaxed);
-        scheduler_kick(scheduler); /* its release makes stopping seen, too */
-        pthread_join(scheduler->thread, NULL);
-    }
+    stop(scheduler);
+    sleeper_finish(&scheduler->sleeper);
+    if (scheduler->news_fd >= 0)
+        close(scheduler->news_fd);
     free(scheduler);
 }
 
@@ -114,9 +215,15 @@ void scheduler_describe(const struct scheduler *scheduler, struct ec_json_writer
 
 int scheduler_init(struct services *services, struct ec_error *why)
 {
-    return scheduler_create(segments_clock(services->segments),
-                            (int)config_integer(services->config, EC_CONFIG_scheduler_priority),
-                            &services->scheduler, why);
+    const struct scheduler_desc desc = {
+        .page = segments_clock(services->segments),
+        .priority = (int)config_integer(services->config, EC_CONFIG_scheduler_priority),
+        .history_ns = config_integer(services->config, EC_CONFIG_scheduler_history_s) * EC_NS_PER_S,
+        .no_waitv = !config_boolean(services->config, EC_CONFIG_scheduler_waitv),
+    };
+    int rc = scheduler_create(&desc, &services->scheduler, why);
+
+    return rc < 0 ? rc : desk_open(services, why);
 }
 
 int scheduler_post_init(struct services *services, struct ec_error *why)
@@ -136,6 +243,12 @@ int scheduler_post_init(struct services *services, struct ec_error *why)
 
 void scheduler_shutdown(struct services *services)
 {
-    scheduler_destroy(services->scheduler);
+    struct scheduler *scheduler = services->scheduler;
+
+    if (scheduler == NULL)
+        return;
+    stop(scheduler); /* first: it looks at what the desk has mapped */
+    desk_close(scheduler->desk);
+    scheduler_destroy(scheduler);
     services->scheduler = NULL;
 }

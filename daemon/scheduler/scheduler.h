@@ -1,14 +1,22 @@
-/* scheduler.h - the thread that keeps the step clocks, and the writer of the clock page.
+/* scheduler.h - the thread that keeps the clocks, the writer of the clock page, and what the main loop
+ * has to do with them.
  *
  * The thread sleeps on a command word with the next deadline as time-out, so that one system call
- * waits for the time and for the main loop. Between two sleeps it makes a turn (turn.h): arithmetic,
- * some stores and a wake. It never allocates, logs or takes a lock.
+ * waits for the time and for the main loop. Between two sleeps it carries out the orders in its mailbox
+ * and makes a turn (turn.h): arithmetic, some stores and a wake. It never allocates, logs or takes a
+ * lock.
+ *
+ * The main loop's side is the desk (desk.h): it posts orders, answers requests when the reports come,
+ * keeps the members of groups and the timers.
  *
  * Thread: loop, unless a function says otherwise. */
 #ifndef ENGINE_CORED_SCHEDULER_H
 #define ENGINE_CORED_SCHEDULER_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include <engine-core/time_source.h>
 
 #include "foundation/error.h"
 #include "foundation/json/json_writer.h"
@@ -22,8 +30,16 @@ int scheduler_post_init(struct services *services, struct ec_error *why); /* sta
 void scheduler_shutdown(struct services *services);
 
 /* The same without the rest of the daemon. The page stays the caller's and must outlive the
- * scheduler. From create on the page can be read; from start on time goes. destroy accepts NULL. */
-int scheduler_create(struct ec_clock_page *page, int priority, struct scheduler **scheduler,
+ * scheduler. It begins with the clocks physics (60 Hz), network (20 Hz, real time) and ai (10 Hz). From
+ * create on the page can be read; from start on time goes. destroy accepts NULL. */
+struct scheduler_desc {
+    struct ec_clock_page *page;
+    int priority;                      /* of SCHED_FIFO to ask for; 0: none */
+    int64_t history_ns;                /* game time that roll-back can undo; 0: none */
+    bool no_waitv;                     /* do as if the kernel had no FUTEX_WAITV */
+    const struct ec_time_source *time; /* NULL: real time */
+};
+int scheduler_create(const struct scheduler_desc *desc, struct scheduler **scheduler,
                      struct ec_error *why);
 int scheduler_start(struct scheduler *scheduler, struct ec_error *why);
 void scheduler_destroy(struct scheduler *scheduler);
@@ -35,9 +51,5 @@ void scheduler_kick(struct scheduler *scheduler);
 /* What the thread was granted: {class, priority, memory_locked, exact_timers, refused?}, one JSON
  * object. */
 void scheduler_describe(const struct scheduler *scheduler, struct ec_json_writer *writer);
-
-/* All clocks, as clock.get answers them: one JSON object. EC_OK or EC_ERR_BUSY. */
-int scheduler_write_clocks(const struct scheduler *scheduler, struct ec_json_writer *writer,
-                           struct ec_error *why);
 
 #endif

@@ -68,8 +68,9 @@ static void set_up_page(void)
 
     if (page == MAP_FAILED)
         bench_fail("mmap of a clock page");
-    snapshot.game =
-        (struct ec_game_snapshot) { .real0_ns = ec_real_ns(), .scale_num = 1, .scale_den = 1 };
+    snapshot.game = (struct ec_game_snapshot) {
+        .real0_ns = ec_real_ns(), .scale_num = 1, .scale_den = 1, .until_ns = EC_CLOCK_NEVER
+    };
     snapshot.step[0] = (struct ec_step_snapshot) { .name = "physics", .source = EC_STEP_GAME };
     ec_period_of_rate(60, 1, &snapshot.step[0].period_num, &snapshot.step[0].period_den);
     ec_clock_page_write(page, &snapshot);

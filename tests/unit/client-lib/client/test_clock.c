@@ -31,17 +31,28 @@ enum ec_client_state ec_client_state(const struct ec_client *asked)
 static void set_up_ago(int64_t ago_ns)
 {
     snapshot.game = (struct ec_game_snapshot) {
-        .real0_ns = ec_real_ns() - ago_ns, .scale_num = 1, .scale_den = 1, .epoch = 7
+        .real0_ns = ec_real_ns() - ago_ns,
+        .scale_num = 1,
+        .scale_den = 1,
+        .epoch = 7,
+        .until_ns = EC_CLOCK_NEVER,
     };
     snapshot.step[2] = (struct ec_step_snapshot) { .name = "physics", .source = EC_STEP_GAME };
     ec_period_of_rate(60, 1, &snapshot.step[2].period_num, &snapshot.step[2].period_den);
     ec_clock_page_write(&page, &snapshot);
+    atomic_store(&page.step[2].epoch_before, snapshot.game.epoch);
+    atomic_store(&page.step[2].epoch_after, snapshot.game.epoch);
 }
 
 static void announce(uint64_t step)
 {
-    ec_step_word_publish(&page.step[2], step, ec_step_due_ns(&snapshot.step[2], step),
-                         ec_step_due_ns(&snapshot.step[2], step + 1));
+    ec_step_word_publish(&page.step[2],
+                         &(struct ec_step_news) {
+                             .step = step,
+                             .epoch = snapshot.game.epoch,
+                             .due_ns = ec_step_due_ns(&snapshot.step[2], step),
+                             .next_due_ns = ec_step_due_ns(&snapshot.step[2], step + 1),
+                         });
     ec_futex_wake_all(&page.step[2].change);
 }
 
@@ -202,7 +213,7 @@ START_TEST(while_game_time_stands_no_step_is_missing)
     snapshot.game.game0_ns = 105 * MS;
     snapshot.game.real0_ns -= 7200 * S;
     snapshot.game.scale_num = 0;
-    snapshot.game.paused = 1;
+
     ec_clock_page_write(&page, &snapshot);
     announce(6);
     clock = physics();

@@ -51,13 +51,10 @@ static uint64_t number_in(const void *object, size_t bytes)
 /* Read step clock i; UINT64_MAX when what was read is in pieces. */
 static int read_number(uint32_t i, uint64_t *number)
 {
-    struct {
-        struct ec_game_snapshot game;
-        struct ec_step_snapshot step;
-    } both;
-    int rc = ec_clock_read_step(page, i, &both.game, &both.step);
+    struct ec_clock_view view;
+    int rc = ec_clock_read_view(page, i, &view);
 
-    *number = number_in(&both, sizeof both);
+    *number = number_in(&view, sizeof view);
     return rc;
 }
 
@@ -72,7 +69,7 @@ START_TEST(what_was_written_is_read)
         ck_assert_int_eq(read_number(i, &number), EC_OK);
         ck_assert_uint_eq(number, 7);
     }
-    ck_assert_int_eq(ec_clock_read_game(page, &game), EC_OK);
+    ck_assert_int_eq(ec_clock_read_game(page, 0, &game), EC_OK);
     ck_assert_uint_eq(number_in(&game, sizeof game), 7);
     ck_assert_uint_eq(atomic_load(&page->latch), 2);
 }
@@ -224,7 +221,7 @@ START_TEST(a_reader_gives_up_when_the_latch_never_holds)
         if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
             _exit(1);
         raise(SIGSTOP);
-        _exit(ec_clock_read_game(page, &game) == EC_AGAIN ? 42 : 1);
+        _exit(ec_clock_read_game(page, 0, &game) == EC_AGAIN ? 42 : 1);
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_msg(WIFSTOPPED(status), "ptrace: the child may not be traced");
@@ -243,7 +240,8 @@ START_TEST(a_published_step_changes_the_word_that_sleepers_look_at)
     struct ec_step_word *word = &page->step[3];
     uint32_t change = ec_step_word_change(word);
 
-    ec_step_word_publish(word, 5, 50, 60);
+    ec_step_word_publish(word,
+                         &(struct ec_step_news) { .step = 5, .due_ns = 50, .next_due_ns = 60 });
     ck_assert_uint_eq(ec_step_word_change(word), change + 1);
     ck_assert_uint_eq(atomic_load(&word->step), 5);
     ck_assert_int_eq(atomic_load(&word->due_ns), 50);

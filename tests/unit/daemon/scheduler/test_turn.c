@@ -1,5 +1,6 @@
 /* test_turn.c - the scheduler's turns in simulated time: no thread, no clock, no sleep. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,12 +17,22 @@ static struct scheduler_state state;
 static struct scheduler_outcome outcome;
 static struct ec_clock_page page;
 
+/* The period of a rate in Hz. */
+static void add(const char *name, uint32_t source, uint64_t num, uint64_t den, int64_t now_ns)
+{
+    struct order_clock desc = { .source = source };
+    uint64_t period_num, period_den;
+
+    strncpy(desc.name, name, sizeof desc.name - 1);
+    ck_assert_int_eq(ec_period_of_rate(num, den, &period_num, &period_den), EC_OK);
+    ck_assert_int_eq(scheduler_state_add(&state, &desc, period_num, period_den, now_ns), EC_OK);
+}
+
 static void set_up(void)
 {
     memset(&page, 0, sizeof page);
     scheduler_state_init(&state, START_NS);
-    ck_assert_int_eq(scheduler_state_add(&state, "physics", EC_STEP_GAME, 60, 1, START_NS, NULL),
-                     EC_OK);
+    add("physics", EC_STEP_GAME, 60, 1, START_NS);
     scheduler_state_write(&state, START_NS, &page);
     scheduler_turn(&state, START_NS, &outcome);
 }
@@ -47,14 +58,13 @@ static uint64_t jitter_max_ns(uint32_t clock)
 
 START_TEST(time_begins_with_step_0_and_the_first_step_one_period_later)
 {
-    struct ec_game_snapshot game;
-    struct ec_step_snapshot step;
+    struct ec_clock_view view;
 
     ck_assert_uint_eq(outcome.stepped, 0);
     ck_assert_int_eq(outcome.deadline_ns, START_NS + 16666667);
-    ck_assert_int_eq(ec_clock_read_step(&page, 0, &game, &step), EC_OK);
-    ck_assert_str_eq(step.name, "physics");
-    ck_assert_int_eq(ec_game_at(&game, START_NS), 0);
+    ck_assert_int_eq(ec_clock_read_view(&page, 0, &view), EC_OK);
+    ck_assert_str_eq(view.step.name, "physics");
+    ck_assert_int_eq(ec_game_at(&view.game, START_NS), 0);
     ck_assert_uint_eq(page.step[0].step, 0);
     ck_assert_int_eq(page.step[0].next_due_ns, 16666667);
     ck_assert_int_eq(page.heartbeat_ns, START_NS);
@@ -112,7 +122,7 @@ START_TEST(a_gap_of_more_than_a_second_is_a_discontinuity_and_no_jitter)
 
     wake_late(SCHEDULER_GAP_NS + 1);
     ck_assert_uint_eq(atomic_load(&state.discontinuities), 1);
-    ck_assert_int_eq(ec_clock_read_game(&page, &game), EC_OK);
+    ck_assert_int_eq(ec_clock_read_game(&page, outcome.deadline_ns, &game), EC_OK);
     ck_assert_uint_eq(game.epoch, 1);
     ck_assert_uint_eq(page.step[0].step, 61);
     ck_assert_uint_eq(missed(0), 60);
@@ -145,9 +155,8 @@ START_TEST(thirty_days_of_three_clocks_miss_nothing_and_do_not_drift)
 
     scheduler_state_init(&state, START_NS);
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(scheduler_state_add(&state, rates[i].name, EC_STEP_REAL, rates[i].num,
-                                             rates[i].den, START_NS, NULL),
-                         EC_OK);
+        add(rates[i].name, EC_STEP_REAL, rates[i].num, rates[i].den, START_NS);
+    scheduler_state_write(&state, START_NS, &page);
     scheduler_turn(&state, START_NS, &outcome);
     while (outcome.deadline_ns <= START_NS + 60000 * MS) { /* every turn of the first minute */
         scheduler_turn(&state, outcome.deadline_ns, &outcome);
@@ -194,7 +203,7 @@ START_TEST(a_new_breaker_level_is_told_to_sleepers_once)
     uint32_t change = page.step[0].change;
     int64_t now_ns = START_NS + 1000;
 
-    atomic_store(&page.breaker_level, 2);
+    state.level = 2;
     scheduler_turn(&state, now_ns, &outcome);
     scheduler_publish(&state, &outcome, now_ns, &page);
     ck_assert_uint_eq(page.step[0].change, change + 1);
@@ -209,33 +218,28 @@ START_TEST(a_clock_that_begins_later_begins_with_step_0)
 {
     int64_t now_ns = START_NS + 10 * DAY_NS;
 
-    ck_assert_int_eq(scheduler_state_add(&state, "late", EC_STEP_REAL, 10, 1, now_ns, NULL), EC_OK);
+    add("late", EC_STEP_REAL, 10, 1, now_ns);
     ck_assert_int_eq(ec_step_due_ns(&state.snapshot.step[1], 0), now_ns);
     ck_assert_int_eq(ec_step_due_ns(&state.snapshot.step[1], 1), now_ns + 100 * MS);
-    ck_assert_int_eq(scheduler_state_add(&state, "game", EC_STEP_GAME, 10, 1, now_ns, NULL), EC_OK);
+    add("game", EC_STEP_GAME, 10, 1, now_ns);
     ck_assert_int_eq(ec_step_due_ns(&state.snapshot.step[2], 0), 10 * DAY_NS);
 }
 END_TEST
 
 START_TEST(clocks_that_cannot_be_are_refused_and_change_nothing)
 {
-    struct ec_error why = { 0 };
+    struct order_clock desc = { .name = "physics", .source = EC_STEP_REAL };
+    char name[8];
 
-    ck_assert_int_eq(scheduler_state_add(&state, "fast", EC_STEP_REAL, 20000, 1, START_NS, &why),
-                     EC_ERR_PARAM);
-    ck_assert_str_eq(why.text, "rate of step clock fast is 20000/1 Hz, expected 1/3600 to 10000");
-    ck_assert_int_eq(scheduler_state_add(&state, "", EC_STEP_REAL, 20, 1, START_NS, &why),
-                     EC_ERR_PARAM);
-    ck_assert_int_eq(scheduler_state_add(&state, "a name of twenty-four by", EC_STEP_REAL, 20, 1,
-                                         START_NS, &why),
-                     EC_ERR_PARAM);
+    ck_assert_int_eq(scheduler_state_add(&state, &desc, 50000000, 1, START_NS), EC_ERR_STATE);
     ck_assert_uint_eq(state.clock_count, 1);
-    while (state.clock_count < EC_STEP_CLOCKS_MAX)
-        ck_assert_int_eq(scheduler_state_add(&state, "more", EC_STEP_REAL, 20, 1, START_NS, &why),
-                         EC_OK);
-    ck_assert_int_eq(scheduler_state_add(&state, "more", EC_STEP_REAL, 20, 1, START_NS, &why),
-                     EC_ERR_LIMIT);
-    ck_assert_str_eq(why.text, "step clock more: there are 16 already");
+    while (state.clock_count < EC_STEP_CLOCKS_MAX) {
+        snprintf(name, sizeof name, "more%u", state.clock_count);
+        add(name, EC_STEP_REAL, 20, 1, START_NS);
+    }
+    desc.name[0] = 'x';
+    ck_assert_int_eq(scheduler_state_add(&state, &desc, 50000000, 1, START_NS), EC_ERR_LIMIT);
+    ck_assert_uint_eq(state.clock_count, EC_STEP_CLOCKS_MAX);
 }
 END_TEST
 

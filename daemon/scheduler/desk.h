@@ -1,0 +1,105 @@
+/* desk.h - the main loop's side of the scheduler: requests, members of groups, timers.
+ *
+ * A request becomes an order; its reply waits in a place of the desk until the report comes. What the
+ * thread counts (steps left out, gaps, members released) becomes events here.
+ *
+ * Thread: loop. */
+#ifndef ENGINE_CORED_SCHEDULER_DESK_H
+#define ENGINE_CORED_SCHEDULER_DESK_H
+
+#include <uv.h>
+
+#include "clients/clients.h"
+#include "daemon/request.h"
+#include "scheduler/scheduler_private.h"
+#include "scheduler/timers.h"
+
+#define DESK_REQUESTS 64 /* at once; members that leave need places, too */
+#define CHECKPOINT_NAME_BYTES 32
+
+/* An order on its way. */
+struct desk_order {
+    bool used;
+    bool is_request;
+    struct reply *reply; /* NULL: the asker is gone, or there never was one */
+    struct order order;
+    char name[CHECKPOINT_NAME_BYTES];
+};
+
+struct desk_member {
+    bool used;
+    bool leaving; /* the thread may still look at the record */
+    uint32_t client_id;
+    uint32_t clock;
+    bool required;
+    int64_t budget_ns, phase_ns;
+    void *map; /* the pages of the record, mapped for this member alone */
+    size_t map_bytes;
+    const struct ec_step_member *record;
+    uint64_t releases_told;
+};
+
+struct desk_checkpoint {
+    uint64_t id; /* 0: none */
+    int64_t game_ns;
+    char name[CHECKPOINT_NAME_BYTES];
+};
+
+struct desk {
+    struct services *services;
+    struct scheduler *scheduler;
+    uv_poll_t *news;
+
+    struct desk_order orders[MAILBOX_PLACES];
+    unsigned requests; /* of them */
+
+    struct order_clock clocks[EC_STEP_CLOCKS_MAX]; /* as they were made */
+    uint32_t clock_count;
+    struct rational_scale {
+        uint64_t num, den;
+    } scale; /* in force when game time goes */
+    bool paused;
+    struct desk_checkpoint checkpoints[SCHEDULER_CHECKPOINTS];
+
+    struct desk_member members[SCHEDULER_MEMBERS];
+    struct timers *timers;
+
+    uint64_t missed_told[EC_STEP_CLOCKS_MAX];
+    uint64_t discontinuities_told;
+};
+
+int desk_open(struct services *services, struct ec_error *why);
+void desk_close(struct desk *desk); /* after the thread has ended; accepts NULL */
+
+/* Post an order for a request: the reply comes with the report. name is that of a checkpoint, or NULL.
+ *
+ * Returns EC_AGAIN, for the handler to return; EC_ERR_BUSY or EC_ERR_MEMORY. */
+int desk_request(struct request *request, const struct order *order, const char *name);
+/* Post one that nobody waits for. There is always room for a member that leaves. */
+void desk_post(struct desk *desk, const struct order *order);
+
+/* Set the thread's alarms after timers came or went. */
+void desk_set_alarms(struct desk *desk);
+
+/* The index of a clock by its name.
+ *
+ * Returns EC_OK or EC_ERR_NOT_FOUND, which names those that there are. */
+int desk_find_clock(struct request *request, const char *name, uint32_t *clock);
+
+/* Fail with data {param, reason}. Returns rc. */
+int desk_fail_param(struct request *request, int rc, const char *param, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* All clocks, as clock.get answers them, into an open object. EC_OK or EC_ERR_BUSY. */
+int desk_write_clocks(struct desk *desk, struct ec_json_writer *writer, struct ec_error *why);
+
+/* ---- desk_members.c ---- */
+void desk_member_left(struct desk *desk, uint32_t slot); /* the thread does not look any more */
+void desk_client_left(struct desk *desk, struct client *client);
+void desk_tell_releases(struct desk *desk);
+
+/* ---- timer_commands.c ---- */
+void desk_fire_timers(struct desk *desk);
+void desk_timers_set_back(struct desk *desk, const struct report *report);
+
+#endif
