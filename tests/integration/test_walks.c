@@ -13,14 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "foundation/json/json_span.h"
 #include "support/daemon.h"
+#include "support/game.h"
 #include "support/sample_images.h"
-
-#define WAIT_NS 20000000000ll /* how long anything may take before the test has failed */
 
 static struct daemon_process engine;
 static struct line_client operator; /* asks and commands */
@@ -161,121 +159,25 @@ static const char *ctl(const char *words)
     return output;
 }
 
-/* ---- games in processes of their own ---- */
-
-struct game {
-    pid_t pid;
-    int from, to; /* one byte at a time */
-};
-
-typedef void game_fn(int say, int hear);
-
-/* A game ends with the line of what went wrong. */
-#define GAME_CHECK(condition)                                                                      \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            _exit(100);                                                                            \
-        }                                                                                          \
-    } while (0)
-
-static struct game game_start(game_fn *fn)
-{
-    int from[2], to[2];
-    struct game game;
-
-    ck_assert_int_eq(pipe(from), 0);
-    ck_assert_int_eq(pipe(to), 0);
-    game.pid = fork();
-    ck_assert_int_ge(game.pid, 0);
-    if (game.pid == 0) {
-        close(from[0]);
-        close(to[1]);
-        fn(from[1], to[0]);
-        _exit(0);
-    }
-    close(from[1]);
-    close(to[0]);
-    game.from = from[0];
-    game.to = to[1];
-    return game;
-}
-
-static void say(int fd)
-{
-    GAME_CHECK(write(fd, "!", 1) == 1);
-}
-
-static void hear(int fd)
-{
-    char byte;
-
-    GAME_CHECK(read(fd, &byte, 1) == 1);
-}
-
-static void wait_for(const struct game *game)
-{
-    char byte;
-
-    ck_assert_int_eq(read(game->from, &byte, 1), 1);
-}
-
-static void tell(const struct game *game)
-{
-    ck_assert_int_eq(write(game->to, "!", 1), 1);
-}
-
-/* Returns the exit code, or -signal. */
-static int game_end(struct game *game)
-{
-    int status;
-
-    ck_assert_int_eq(waitpid(game->pid, &status, 0), game->pid);
-    close(game->from);
-    close(game->to);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
-static struct ec_client *join(const char *name)
-{
-    const struct ec_client_desc desc = { .name = name, .socket_path = engine.socket_path };
-    struct ec_error why = { 0 };
-    struct ec_client *client = NULL;
-
-    if (ec_client_create(&desc, &client, &why) < 0)
-        fprintf(stderr, "%s: %s\n", name, why.text);
-    GAME_CHECK(client != NULL);
-    return client;
-}
-
 /* ---- the walk of an event ---- */
 
-struct shot {
-    uint64_t number;
-    float x;
-    char who[12];
-};
-
-static const struct ec_event_field shot_fields[] = {
-    EC_EVENT_FIELD(struct shot, number, EC_FIELD_U64),
-    EC_EVENT_FIELD(struct shot, x, EC_FIELD_F32),
-    EC_EVENT_FIELD(struct shot, who, EC_FIELD_CHAR),
-};
+#define SHOT(FIELD, ARRAY)                                                                         \
+    FIELD(uint64_t, number)                                                                        \
+    FIELD(float, x)                                                                                \
+    ARRAY(char, who, 12)
+EC_EVENT_STRUCT(shot, "walk.shot", SHOT);
 
 static void know_shot(struct ec_client *client)
 {
-    const struct ec_event_type_desc desc = {
-        .name = "walk.shot", .fields = shot_fields, .field_count = 3, .bytes = sizeof(struct shot)
-    };
     uint64_t type;
 
-    GAME_CHECK(ec_event_type_register(client, &desc, &type, NULL) == EC_OK);
-    GAME_CHECK(type == ec_event_type("walk.shot"));
+    GAME_CHECK(ec_event_type_register(client, shot_desc(), &type, NULL) == EC_OK);
+    GAME_CHECK(type == shot_type());
 }
 
-static void shoot_once(int talk, int listen)
+static int shoot_once(const struct game_side *side)
 {
-    struct ec_client *client = join("shooter");
+    struct ec_client *client = game_join("shooter", side->context);
     struct ec_publisher *publisher;
     struct ec_publisher_stats stats;
     struct shot *shot;
@@ -283,18 +185,18 @@ static void shoot_once(int talk, int listen)
     know_shot(client);
     GAME_CHECK(ec_publisher_create(client, &(struct ec_publisher_desc) { .name = "gun" },
                                    &publisher, NULL) == EC_OK);
-    say(talk);
-    hear(listen); /* the reader sleeps */
-    GAME_CHECK(ec_publisher_claim(publisher, ec_event_type("walk.shot"), sizeof *shot,
-                                  (void **)&shot) == EC_OK);
+    game_say(side);
+    game_hear(side); /* the reader sleeps */
+    GAME_CHECK(ec_publisher_claim(publisher, shot_type(), sizeof *shot, (void **)&shot) == EC_OK);
     *shot = (struct shot) { .number = UINT64_MAX, .x = 0.5f, .who = "shooter" };
     GAME_CHECK(ec_publisher_commit(publisher) == EC_OK);
     ec_publisher_stats(publisher, &stats);
     GAME_CHECK(stats.published == 1 && stats.bells >= 1);
-    say(talk);
-    hear(listen); /* it was read */
+    game_say(side);
+    game_hear(side); /* it was read */
     ec_publisher_destroy(publisher);
     ec_client_destroy(client);
+    return 0;
 }
 
 struct seen {
@@ -314,7 +216,7 @@ static void on_shot(void *context, const struct ec_event *event)
 
 START_TEST(an_event_goes_from_claim_to_call_back_and_to_every_count)
 {
-    struct game shooter = game_start(shoot_once);
+    struct game shooter = game_start(shoot_once, engine.socket_path);
     struct ec_subscriber_desc desc = { .types = (const char *[]) { "walk.shot" }, .type_count = 1 };
     struct ec_client *client;
     struct ec_subscriber *subscriber;
@@ -322,7 +224,7 @@ START_TEST(an_event_goes_from_claim_to_call_back_and_to_every_count)
     const char *line;
     int64_t shooter_id;
 
-    wait_for(&shooter);
+    game_await(&shooter);
 
     /* The registry knows the type with its layout, and the port. */
     line = ask("event.list", "{}");
@@ -334,15 +236,15 @@ START_TEST(an_event_goes_from_claim_to_call_back_and_to_every_count)
 
     /* A reader in another process joins, and sleeps. */
     witness_events("\"walk.shot\"");
-    client = join("reader");
+    client = game_join("reader", engine.socket_path);
     know_shot(client);
     ck_assert_int_eq(ec_subscriber_create(client, &desc, &subscriber, NULL), EC_OK);
     ck_assert_int_eq(number(ask("event.list", "{}"), "result/items/name=walk.shot/subscribers"), 2);
     ck_assert_int_eq(ec_subscriber_arm(subscriber), EC_AGAIN);
 
     /* The commit wakes it; the payload is what was written in place. */
-    tell(&shooter);
-    ck_assert_int_eq(ec_subscriber_wait(subscriber, WAIT_NS), EC_OK);
+    game_tell(&shooter);
+    ck_assert_int_eq(ec_subscriber_wait(subscriber, GAME_WAIT_NS), EC_OK);
     ck_assert_int_eq(ec_subscriber_poll(subscriber, on_shot, &seen, 10), 1);
     ck_assert_uint_eq(seen.count, 1);
     ck_assert_int_eq(seen.event.sender, shooter_id);
@@ -351,7 +253,7 @@ START_TEST(an_event_goes_from_claim_to_call_back_and_to_every_count)
     ck_assert_uint_eq(seen.shot.number, UINT64_MAX);
     ck_assert(seen.shot.x == 0.5f);
     ck_assert_str_eq(seen.shot.who, "shooter");
-    wait_for(&shooter);
+    game_await(&shooter);
 
     /* The daemon read it, too, for its JSON subscriber. */
     line = witness_hears("walk.shot");
@@ -368,7 +270,7 @@ START_TEST(an_event_goes_from_claim_to_call_back_and_to_every_count)
     ck_assert_int_gt(number(line, "result/items/0/latency_ns/max"), 0);
 
     /* The port goes with its publisher. */
-    tell(&shooter);
+    game_tell(&shooter);
     ck_assert_int_eq(game_end(&shooter), 0);
     ck_assert_uint_eq(at(ask("event.stats", "{}"), "result/ports/port=gun").bytes, 0);
     ec_subscriber_destroy(subscriber);
@@ -405,31 +307,32 @@ static bool is_the_picture(const struct ec_resource_view *view)
     return same;
 }
 
-static void hold_the_hero(int talk, int listen)
+static int hold_the_hero(const struct game_side *side)
 {
-    struct ec_client *client = join("holder");
+    struct ec_client *client = game_join("holder", side->context);
     struct ec_resource_view view;
     ec_resource hero, again;
 
     GAME_CHECK(ec_resource_find(client, "hero", &hero) == EC_ERR_STATE); /* defined, not loaded */
-    say(talk);
-    hear(listen); /* it is loaded */
+    game_say(side);
+    game_hear(side); /* it is loaded */
     GAME_CHECK(ec_resource_find(client, "hero", &hero) == EC_OK);
     GAME_CHECK(ec_resource_acquire(client, hero, &view) == EC_OK);
     GAME_CHECK(is_the_picture(&view));
-    say(talk);
-    hear(listen);                      /* an eviction was tried */
+    game_say(side);
+    game_hear(side);                   /* an eviction was tried */
     GAME_CHECK(is_the_picture(&view)); /* and what is held has stayed */
     ec_resource_release(client, hero);
-    say(talk);
-    hear(listen); /* it was evicted */
+    game_say(side);
+    game_hear(side); /* it was evicted */
     GAME_CHECK(ec_resource_acquire(client, hero, &view) == EC_ERR_STALE);
-    say(talk);
-    hear(listen); /* it was loaded again */
+    game_say(side);
+    game_hear(side); /* it was loaded again */
     GAME_CHECK(ec_resource_find(client, "hero", &again) == EC_OK && again.value != hero.value);
     GAME_CHECK(ec_resource_acquire(client, again, &view) == EC_OK && is_the_picture(&view));
     ec_resource_release(client, again);
     ec_client_destroy(client);
+    return 0;
 }
 
 static int64_t asset_bytes(void)
@@ -449,8 +352,8 @@ START_TEST(a_resource_goes_from_the_archive_to_the_game_and_out_again)
     assert_ok(ask("resource.mount", "{\"path\":\"%s\"}", archive));
     assert_ok(ask("resource.define", "{\"group\":\"people\",\"resources\":[{\"name\":\"hero\","
                                      "\"path\":\"art/hero.png\",\"kind\":\"image\"}]}"));
-    holder = game_start(hold_the_hero);
-    wait_for(&holder);
+    holder = game_start(hold_the_hero, engine.socket_path);
+    game_await(&holder);
     holder_id = number(ask("client.list", "{}"), "result/items/name=holder/client_id");
     ck_assert_int_eq(asset_bytes(), 0);
 
@@ -464,8 +367,8 @@ START_TEST(a_resource_goes_from_the_archive_to_the_game_and_out_again)
     ck_assert_int_ge(bytes, shape.width * shape.height * shape.channels);
 
     /* Held: the daemon sees the reference in the game's own segment, and keeps the bytes. */
-    tell(&holder);
-    wait_for(&holder);
+    game_tell(&holder);
+    game_await(&holder);
     line = ask("resource.list", "{\"group\":\"people\"}");
     ck_assert_int_eq(number(line, "result/items/name=hero/hard_refs"), 1);
     ck_assert_int_eq(number(line, "result/items/name=hero/meta/width"), shape.width);
@@ -478,18 +381,18 @@ START_TEST(a_resource_goes_from_the_archive_to_the_game_and_out_again)
     ck_assert_int_eq(asset_bytes(), bytes);
 
     /* Released: now it goes, the memory comes back, and the handle is stale. */
-    tell(&holder);
-    wait_for(&holder);
+    game_tell(&holder);
+    game_await(&holder);
     line = ask("resource.evict", "{\"group\":\"people\"}");
     ck_assert_int_eq(number(line, "result/freed_bytes"), bytes);
     ck_assert_str_eq(text(witness_hears("resource.group"), "params/payload/state"), "evicted");
     ck_assert_int_eq(asset_bytes(), 0);
-    tell(&holder);
-    wait_for(&holder);
+    game_tell(&holder);
+    game_await(&holder);
 
     /* Loaded again it is the same picture in another life. */
     assert_ok(ask("resource.load", "{\"group\":\"people\"}"));
-    tell(&holder);
+    game_tell(&holder);
     ck_assert_int_eq(game_end(&holder), 0);
     ck_assert_int_eq(unlink(archive), 0);
 }
@@ -502,10 +405,10 @@ END_TEST
 #define CRATE_BYTES 96
 #define CRATES_LEFT (CRATES - CRATES_FREED)
 
-static void stack_crates(int talk, int listen)
+static int stack_crates(const struct game_side *side)
 {
     static void *crates[CRATES];
-    struct ec_client *client = join("stacker");
+    struct ec_client *client = game_join("stacker", side->context);
     struct ec_pool_desc desc = { .client = client, .name = "crates", .block_bytes = CRATE_BYTES };
     struct ec_tag_stats stats;
     struct ec_pool *pool;
@@ -518,8 +421,9 @@ static void stack_crates(int talk, int listen)
         GAME_CHECK(ec_pool_free(pool, crates[i]) == EC_OK);
     GAME_CHECK(ec_tag_stats(client, desc.tag, &stats) == EC_OK);
     GAME_CHECK(stats.count == CRATES_LEFT && stats.current_bytes == CRATES_LEFT * CRATE_BYTES);
-    say(talk);
-    hear(listen); /* until it is killed */
+    game_say(side);
+    game_hear(side); /* until it is killed */
+    return 1;
 }
 
 static bool is_alive(const char *report)
@@ -544,11 +448,11 @@ static void assert_crates(const char *report)
 
 START_TEST(a_counter_goes_from_the_allocator_to_the_report_also_of_a_killed_game)
 {
-    struct game stacker = game_start(stack_crates);
+    struct game stacker = game_start(stack_crates, engine.socket_path);
     char verb[64];
     const char *line;
 
-    wait_for(&stacker);
+    game_await(&stacker);
     assert_crates(ask("memory.report", "{\"pid\":%d}", (int)stacker.pid));
     ck_assert_int_eq(number(ask("memory.stats", "{}"), "result/clients/current_bytes"),
                      CRATES_LEFT * CRATE_BYTES);
@@ -556,8 +460,7 @@ START_TEST(a_counter_goes_from_the_allocator_to_the_report_also_of_a_killed_game
                      CRATES_LEFT * CRATE_BYTES);
 
     /* It says nothing any more, and its segment still says what it had. */
-    ck_assert_int_eq(kill(stacker.pid, SIGKILL), 0);
-    ck_assert_int_eq(game_end(&stacker), -SIGKILL);
+    ck_assert_int_eq(game_kill(&stacker), -SIGKILL);
     do
         line = ask("memory.report", "{\"pid\":%d}", (int)stacker.pid);
     while (is_alive(line));
@@ -573,7 +476,7 @@ END_TEST
 
 START_TEST(a_command_goes_from_its_row_to_the_reply_the_games_and_the_counters)
 {
-    struct ec_client *game = join("game");
+    struct ec_client *game = game_join("game", engine.socket_path);
     int64_t requests, errors;
     const char *line;
 
