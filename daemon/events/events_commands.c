@@ -277,17 +277,36 @@ static int parse_types(struct request *request, struct ec_json_span span, uint64
                        : ec_fail(request->why, EC_ERR_PARAM, "types is empty: \"*\" means all");
 }
 
+static int parse_pace(const struct params_event_subscribe *params, struct subscription_desc *desc,
+                      struct ec_error *why)
+{
+    desc->newest_only = strcmp(params->mode.string, "latest") == 0;
+    if (!desc->newest_only && strcmp(params->mode.string, "all") != 0)
+        return ec_fail(why, EC_ERR_PARAM, "mode is %s, expected all or latest",
+                       params->mode.string);
+    if (!params->max_rate_hz.present)
+        return EC_OK;
+    if (params->max_rate_hz.number < 0.001)
+        return ec_fail(why, EC_ERR_PARAM, "max_rate_hz is %g, expected 0.001..1000000",
+                       params->max_rate_hz.number);
+    desc->interval_ns = (int64_t)(1e9 / params->max_rate_hz.number);
+    return EC_OK;
+}
+
 int cmd_event_subscribe(struct request *request)
 {
     const struct params_event_subscribe *params = request->params;
     uint64_t types[READER_TYPES_MAX];
-    uint32_t count, id;
+    struct subscription_desc desc = { .types = types };
+    uint32_t id;
     bool lossy;
-    int rc = parse_types(request, params->types.span, types, &count, &lossy);
+    int rc = parse_types(request, params->types.span, types, &desc.type_count, &lossy);
 
     if (rc == EC_OK)
-        rc = subscriptions_add(&request->services->events->subscriptions, request->client, types,
-                               count, &id, request->why);
+        rc = parse_pace(params, &desc, request->why);
+    if (rc == EC_OK)
+        rc = subscriptions_add(&request->services->events->subscriptions, request->client, &desc,
+                               &id, request->why);
     if (rc < 0)
         return rc;
     ec_json_object_begin(request->result);

@@ -25,15 +25,26 @@ struct queued {
     char text[]; /* the params without their closing brace */
 };
 
+/* Of a type in a subscription that does not take all events. */
+struct pace {
+    uint64_t type;
+    int64_t next_ns;        /* the next event may go then */
+    struct queued *waiting; /* the newest event, for a subscription to the newest only; or NULL */
+    UT_hash_handle hh;
+};
+
 struct subscription {
     struct subscription *next;
     struct client *client;
     uint32_t id;
     uint32_t type_count; /* 0: all */
     uint64_t types[READER_TYPES_MAX];
+    bool newest_only;
+    int64_t interval_ns;
+    struct pace *paces; /* by type */
     struct queued *first, *last;
     size_t queued_bytes;
-    uint64_t lost; /* since the last notification */
+    uint64_t lost, skipped; /* since the last notification */
 };
 
 struct reading_port {
@@ -66,17 +77,19 @@ static struct ec_cursor_segment *own_cursors(struct subscriptions *subscriptions
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
-/* Send params (without the closing brace) with what was lost before. */
+/* Send params (without the closing brace) with what was lost and skipped before. */
 static bool send_now(struct subscriptions *subscriptions, struct subscription *s, const char *text,
                      size_t bytes)
 {
     struct ec_json_writer *w = &subscriptions->params;
-    char tail[40];
+    char tail[80], lost[32] = "", skipped[40] = "";
     int tail_bytes;
 
-    tail_bytes = s->lost != 0
-                     ? snprintf(tail, sizeof tail, ",\"lost\":%llu}", (unsigned long long)s->lost)
-                     : snprintf(tail, sizeof tail, "}");
+    if (s->lost != 0)
+        snprintf(lost, sizeof lost, ",\"lost\":%llu", (unsigned long long)s->lost);
+    if (s->skipped != 0)
+        snprintf(skipped, sizeof skipped, ",\"skipped\":%llu", (unsigned long long)s->skipped);
+    tail_bytes = snprintf(tail, sizeof tail, "%s%s}", lost, skipped);
     ec_json_writer_rewind(w, 0);
     if (w->capacity < bytes + sizeof tail) {
         char *more = realloc(w->base, bytes + sizeof tail);
@@ -91,7 +104,7 @@ static bool send_now(struct subscriptions *subscriptions, struct subscription *s
     w->bytes = bytes + (size_t)tail_bytes;
     if (client_notify(s->client, "event", w, NULL, 0) != EC_OK)
         return false;
-    s->lost = 0;
+    s->lost = s->skipped = 0;
     counters_add(subscriptions->counters, EC_COUNTER_events_json, 1);
     return true;
 }
@@ -102,10 +115,28 @@ static void count_lost(struct subscriptions *subscriptions, struct subscription 
     counters_add(subscriptions->counters, EC_COUNTER_events_json_lost, n);
 }
 
+static void count_skipped(struct subscriptions *subscriptions, struct subscription *s)
+{
+    s->skipped++;
+    counters_add(subscriptions->counters, EC_COUNTER_events_json_skipped, 1);
+}
+
 static bool output_has_room(const struct subscription *s)
 {
     return s->client->output != NULL &&
            s->client->output->pending(s->client->connection) < OUTPUT_BYTES;
+}
+
+static struct queued *make_queued(const char *text, size_t bytes)
+{
+    struct queued *item = malloc(sizeof *item + bytes);
+
+    if (item == NULL)
+        return NULL;
+    item->next = NULL;
+    item->bytes = bytes;
+    memcpy(item->text, text, bytes);
+    return item;
 }
 
 static void drop_first(struct subscription *s)
@@ -119,10 +150,88 @@ static void drop_first(struct subscription *s)
     free(first);
 }
 
+/* ---- fewer than all -------------------------------------------------------------------------- */
+
+/* The row of a type; made when it is new. NULL: no memory. */
+static struct pace *find_pace(struct subscription *s, uint64_t type)
+{
+    struct pace *pace;
+
+    HASH_FIND(hh, s->paces, &type, sizeof type, pace);
+    if (pace != NULL)
+        return pace;
+    pace = calloc(1, sizeof *pace);
+    if (pace == NULL)
+        return NULL;
+    pace->type = type;
+    HASH_ADD(hh, s->paces, type, sizeof pace->type, pace);
+    return pace;
+}
+
+/* One event of the type goes out now. Being late once is made up for, so that the rate is reached;
+ * standing still is not. */
+static void step_pace(const struct subscription *s, struct pace *pace, int64_t now_ns)
+{
+    pace->next_ns = now_ns - pace->next_ns < s->interval_ns ? pace->next_ns + s->interval_ns
+                                                            : now_ns + s->interval_ns;
+}
+
+static void free_paces(struct subscription *s)
+{
+    struct pace *pace, *next;
+
+    HASH_ITER(hh, s->paces, pace, next)
+    {
+        HASH_DEL(s->paces, pace);
+        free(pace->waiting);
+        free(pace);
+    }
+}
+
+/* ---- what waits ------------------------------------------------------------------------------ */
+
+static void flush_queues(uv_timer_t *timer);
+
+static void flush_in(struct subscriptions *subscriptions, uint64_t ms)
+{
+    uv_timer_t *timer = subscriptions->flush_timer;
+
+    if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > ms)
+        uv_timer_start(timer, flush_queues, ms, 0);
+}
+
+static uint64_t ms_until(int64_t time_ns, int64_t now_ns)
+{
+    return time_ns <= now_ns ? 1 : (uint64_t)(time_ns - now_ns) / 1000000 + 1;
+}
+
+/* Send the newest events whose turn has come; the others have a later look. */
+static void flush_newest(struct subscriptions *subscriptions, struct subscription *s)
+{
+    int64_t now_ns = real_ns();
+    struct pace *pace, *next;
+
+    HASH_ITER(hh, s->paces, pace, next)
+    {
+        if (pace->waiting == NULL)
+            continue;
+        if (pace->next_ns > now_ns) {
+            flush_in(subscriptions, ms_until(pace->next_ns, now_ns));
+        } else if (!output_has_room(s)) {
+            flush_in(subscriptions, FLUSH_MS);
+        } else {
+            if (!send_now(subscriptions, s, pace->waiting->text, pace->waiting->bytes))
+                count_lost(subscriptions, s, 1);
+            step_pace(s, pace, now_ns);
+            free(pace->waiting);
+            pace->waiting = NULL;
+        }
+    }
+}
+
 static void flush_queues(uv_timer_t *timer)
 {
     struct subscriptions *subscriptions = timer->data;
-    bool waiting = false;
 
     for (struct subscription *s = subscriptions->list; s != NULL; s = s->next) {
         while (s->first != NULL && output_has_room(s)) {
@@ -130,26 +239,23 @@ static void flush_queues(uv_timer_t *timer)
                 count_lost(subscriptions, s, 1);
             drop_first(s);
         }
-        waiting |= s->first != NULL;
+        if (s->first != NULL)
+            flush_in(subscriptions, FLUSH_MS);
+        if (s->newest_only)
+            flush_newest(subscriptions, s);
     }
-    if (!waiting)
-        uv_timer_stop(timer);
 }
 
 static void enqueue(struct subscriptions *subscriptions, struct subscription *s, const char *text,
                     size_t bytes)
 {
     size_t bound = (size_t)config_integer(subscriptions->config, EC_CONFIG_event_queue_bytes);
-    struct queued *item = malloc(sizeof *item + bytes);
+    struct queued *item = bytes <= bound ? make_queued(text, bytes) : NULL;
 
-    if (item == NULL || bytes > bound) {
-        free(item);
+    if (item == NULL) {
         count_lost(subscriptions, s, 1);
         return;
     }
-    item->next = NULL;
-    item->bytes = bytes;
-    memcpy(item->text, text, bytes);
     if (s->last != NULL)
         s->last->next = item;
     else
@@ -160,9 +266,34 @@ static void enqueue(struct subscriptions *subscriptions, struct subscription *s,
         drop_first(s);
         count_lost(subscriptions, s, 1);
     }
-    if (!uv_is_active((uv_handle_t *)subscriptions->flush_timer))
-        uv_timer_start(subscriptions->flush_timer, flush_queues, FLUSH_MS, FLUSH_MS);
+    flush_in(subscriptions, FLUSH_MS);
 }
+
+static void send_or_enqueue(struct subscriptions *subscriptions, struct subscription *s,
+                            const char *text, size_t bytes)
+{
+    if (s->first != NULL || !output_has_room(s))
+        enqueue(subscriptions, s, text, bytes);
+    else if (!send_now(subscriptions, s, text, bytes))
+        count_lost(subscriptions, s, 1);
+}
+
+/* The event takes the place of an older one of its type, or goes out if its turn has come. */
+static void send_newest(struct subscriptions *subscriptions, struct subscription *s,
+                        struct pace *pace, const char *text, size_t bytes)
+{
+    struct queued *item = make_queued(text, bytes);
+
+    if (pace->waiting != NULL)
+        count_skipped(subscriptions, s);
+    free(pace->waiting);
+    pace->waiting = item;
+    if (item == NULL)
+        count_lost(subscriptions, s, 1);
+    flush_newest(subscriptions, s);
+}
+
+/* ---- who wants what -------------------------------------------------------------------------- */
 
 static bool wants(const struct subscription *s, uint64_t type)
 {
@@ -190,25 +321,46 @@ static void write_params(struct ec_json_writer *w, const struct subscription *s,
     ec_json_object_end(w);
 }
 
+/* The event's turn in a subscription that takes fewer than all. Returns whether it is taken. */
+static bool take_turn(struct subscriptions *subscriptions, struct subscription *s,
+                      struct pace *pace, int64_t now_ns)
+{
+    if (s->newest_only)
+        return true;
+    if (now_ns < pace->next_ns) {
+        count_skipped(subscriptions, s);
+        return false;
+    }
+    step_pace(s, pace, now_ns);
+    return true;
+}
+
 static void send_event(struct subscriptions *subscriptions, const struct event_type *type,
-                       const struct ec_event_header *header, uint32_t sender)
+                       const struct ec_event_header *header, uint32_t sender, int64_t now_ns)
 {
     struct ec_json_writer text = { 0 };
 
     ec_json_writer_init_growing(&text, grow, NULL, PARAMS_BYTES_MAX);
     for (struct subscription *s = subscriptions->list; s != NULL; s = s->next) {
+        struct pace *pace = NULL;
+
         if (!wants(s, type->id))
             continue;
+        if (s->newest_only || s->interval_ns != 0) {
+            pace = find_pace(s, type->id);
+            if (pace != NULL && !take_turn(subscriptions, s, pace, now_ns))
+                continue;
+        }
         write_params(&text, s, type, header, sender, &subscriptions->payload);
         if (ec_json_writer_status(&text) < 0) {
             count_lost(subscriptions, s, 1);
             continue;
         }
         text.bytes--; /* the closing brace comes when it is sent */
-        if (s->first != NULL || !output_has_room(s))
-            enqueue(subscriptions, s, text.base, text.bytes);
-        else if (!send_now(subscriptions, s, text.base, text.bytes))
-            count_lost(subscriptions, s, 1);
+        if (s->newest_only && pace != NULL)
+            send_newest(subscriptions, s, pace, text.base, text.bytes);
+        else
+            send_or_enqueue(subscriptions, s, text.base, text.bytes);
     }
     free(text.base);
 }
@@ -216,10 +368,9 @@ static void send_event(struct subscriptions *subscriptions, const struct event_t
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static void count_delivered(struct subscriptions *subscriptions,
-                            const struct ec_event_header *header)
+                            const struct ec_event_header *header, int64_t now)
 {
     struct ec_reader_type *rows = own_cursors(subscriptions)->types[subscriptions->reader->slot];
-    int64_t now = real_ns();
     uint32_t i = 0;
 
     while (i < EC_READER_TYPES_MAX - 1) {
@@ -254,27 +405,50 @@ static void resync(struct subscriptions *subscriptions, struct reading_port *por
         count_lost(subscriptions, s, events);
 }
 
+/* Is the event for any subscription, and must its payload be decoded for that? Where all of them have
+ * had their share of the type it is only counted. */
+static bool is_wanted(struct subscriptions *subscriptions, uint64_t type, int64_t now_ns,
+                      bool *decoded)
+{
+    bool wanted = false;
+
+    *decoded = false;
+    for (struct subscription *s = subscriptions->list; s != NULL && !*decoded; s = s->next) {
+        struct pace *pace = NULL;
+
+        if (!wants(s, type))
+            continue;
+        wanted = true;
+        if (!s->newest_only && s->interval_ns != 0)
+            HASH_FIND(hh, s->paces, &type, sizeof type, pace);
+        *decoded = pace == NULL || now_ns >= pace->next_ns;
+    }
+    return wanted;
+}
+
 /* Decode while the payload may be overwritten, validate, and only then send. */
 static void read_event(struct subscriptions *subscriptions, struct reading_port *port,
                        const struct ec_port_item *item)
 {
     struct event_type *type = event_types_find(subscriptions->routes->types, item->header.type);
-    bool sane = type != NULL && item->header.bytes <= type->size;
+    int64_t now_ns = real_ns();
+    bool decoded = false;
+    bool wanted = type != NULL && item->header.bytes <= type->size &&
+                  is_wanted(subscriptions, type->id, now_ns, &decoded);
 
-    if (sane) {
-        ec_json_writer_rewind(&subscriptions->payload, 0);
+    ec_json_writer_rewind(&subscriptions->payload, 0);
+    if (decoded)
         event_payload_decode(type, item->payload, item->header.bytes, &subscriptions->payload);
-    }
     if (!ec_port_intact(&port->reading)) {
         resync(subscriptions, port);
         return;
     }
-    if (sane && ec_json_writer_status(&subscriptions->payload) == EC_OK) {
+    if (wanted && ec_json_writer_status(&subscriptions->payload) == EC_OK) {
         /* A client's port speaks for that client, whatever its events say. */
         uint32_t sender = port->client_id != 0 ? port->client_id : item->header.sender;
 
-        count_delivered(subscriptions, &item->header);
-        send_event(subscriptions, type, &item->header, sender);
+        count_delivered(subscriptions, &item->header, now_ns);
+        send_event(subscriptions, type, &item->header, sender, now_ns);
     }
     ec_port_advance(&port->reading, item);
 }
@@ -419,8 +593,7 @@ static void close_reader(struct subscriptions *subscriptions)
 }
 
 int subscriptions_add(struct subscriptions *subscriptions, struct client *client,
-                      const uint64_t *types, uint32_t type_count, uint32_t *id,
-                      struct ec_error *why)
+                      const struct subscription_desc *desc, uint32_t *id, struct ec_error *why)
 {
     uint32_t all = 0, own = 0;
     struct subscription *s;
@@ -446,9 +619,11 @@ int subscriptions_add(struct subscriptions *subscriptions, struct client *client
     }
     s->client = client;
     s->id = ++subscriptions->last_id;
-    s->type_count = type_count;
-    if (type_count != 0)
-        memcpy(s->types, types, type_count * sizeof *types);
+    s->type_count = desc->type_count;
+    s->newest_only = desc->newest_only;
+    s->interval_ns = desc->interval_ns;
+    if (desc->type_count != 0)
+        memcpy(s->types, desc->types, desc->type_count * sizeof *desc->types);
     s->next = subscriptions->list;
     subscriptions->list = s;
     *id = s->id;
@@ -462,6 +637,7 @@ static void remove_at(struct subscriptions *subscriptions, struct subscription *
     *at = s->next;
     while (s->first != NULL)
         drop_first(s);
+    free_paces(s);
     free(s);
     if (subscriptions->list == NULL)
         close_reader(subscriptions);

@@ -3,7 +3,12 @@
  * While there is a subscription, the daemon reads all ports as one more lossy reader: it validates
  * after use, decodes by the type's layout and sends notifications. What a slow connection does not
  * take waits in the subscription's bounded queue; beyond the bound the oldest are dropped and counted
- * in the next notification. Without subscriptions nothing is read and no publisher rings us.
+ * in the next notification as lost. Without subscriptions nothing is read and no publisher rings us.
+ *
+ * A subscription may ask for less. With a largest rate, events of a type that come faster are passed
+ * over; with the newest only, one event of each type waits for its turn (or for a slow connection), and
+ * a newer one takes its place. Both are counted in the next notification as skipped: each event that a
+ * subscription is for is either sent, lost or skipped.
  *
  * Thread: loop. */
 #ifndef ENGINE_CORED_EVENT_SUBSCRIPTIONS_H
@@ -42,10 +47,16 @@ int subscriptions_init(struct subscriptions *subscriptions, uv_loop_t *loop, uin
                        struct ec_error *why);
 void subscriptions_finish(struct subscriptions *subscriptions);
 
-/* types: NULL and 0 for all. Returns EC_OK, EC_ERR_LIMIT, EC_ERR_MEMORY. */
+struct subscription_desc {
+    const uint64_t *types; /* NULL: all */
+    uint32_t type_count;
+    bool newest_only;    /* one event of each type waits, not all of them */
+    int64_t interval_ns; /* between two events of a type; 0: all of them */
+};
+
+/* Returns EC_OK, EC_ERR_LIMIT, EC_ERR_MEMORY. */
 int subscriptions_add(struct subscriptions *subscriptions, struct client *client,
-                      const uint64_t *types, uint32_t type_count, uint32_t *id,
-                      struct ec_error *why);
+                      const struct subscription_desc *desc, uint32_t *id, struct ec_error *why);
 /* false: this client has no such subscription. */
 bool subscriptions_remove(struct subscriptions *subscriptions, const struct client *client,
                           uint32_t id);
