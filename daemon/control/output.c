@@ -70,6 +70,7 @@ int output_take_over(struct output *output, struct output *other)
         output->tail_kind = other->marks[i].kind;
     }
     other->mark_count = 0;
+    other->head_kind = other->tail_kind; /* as if all of it were sent */
     output->after_fds = other->after_fds;
     memcpy(output->bytes + output->tail, other->bytes + other->head, output_unsent(other));
     output->tail += output_unsent(other);

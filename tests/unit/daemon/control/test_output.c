@@ -203,6 +203,22 @@ START_TEST(a_queue_takes_over_another_with_its_descriptors)
 }
 END_TEST
 
+START_TEST(notifications_that_are_taken_over_again_and_again_are_counted_right)
+{
+    unsigned count;
+
+    for (unsigned i = 0; i < 3; i++) {
+        append(OUTPUT_REPLY, "reply");
+        ck_assert_int_eq(output_append(&other, OUTPUT_NOTIFICATION, "note", 4, NULL, 0), EC_OK);
+        ck_assert_int_eq(output_take_over(&output, &other), EC_OK);
+        ck_assert_uint_eq(output_unsent_replies(&output), 6);
+        ck_assert_int_eq(output_flush(&output, ends[0]), EC_OK);
+        ck_assert_uint_eq(output_unsent_replies(&output), 0);
+        ck_assert_str_eq(receive(&count), "reply\nnote\n");
+    }
+}
+END_TEST
+
 START_TEST(what_was_never_sent_is_given_back)
 {
     const unsigned before = open_descriptors();
@@ -251,6 +267,7 @@ int main(void)
     tcase_add_test(tcase, what_the_socket_does_not_take_waits);
     tcase_add_test(tcase, bytes_of_notifications_are_counted_apart_while_they_leave);
     tcase_add_test(tcase, a_queue_takes_over_another_with_its_descriptors);
+    tcase_add_test(tcase, notifications_that_are_taken_over_again_and_again_are_counted_right);
     tcase_add_test(tcase, what_was_never_sent_is_given_back);
     tcase_add_test(tcase, a_peer_that_is_gone_is_noticed);
     tcase_add_test(tcase, a_buffer_that_was_large_is_given_back);
