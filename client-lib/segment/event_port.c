@@ -629,24 +629,26 @@ static void find_tail(struct ec_port_reading *reading)
 }
 
 /* The oldest sequence in [low, high] whose event starts at or after bound. Rows that were overwritten
- * meanwhile count as too old. */
+ * meanwhile count as too old. It goes by the count of what is left, which ends also where the publisher
+ * claims sequences up to the largest number. */
 static bool find_mark(const struct ec_event_port *port, uint64_t low, uint64_t high, uint64_t bound,
                       uint64_t *sequence, uint64_t *position)
 {
     bool found = false;
+    uint64_t left = high - low + 1;
 
-    while (low <= high) {
-        uint64_t middle = low + (high - low) / 2, at;
+    assert(low <= high && high - low < EC_PORT_MARKS);
+    while (left > 0) {
+        uint64_t half = left / 2, middle = low + half, at;
 
         if (read_mark(port, middle, &at) && at >= bound) {
             *sequence = middle;
             *position = at;
             found = true;
-            if (middle == low)
-                break;
-            high = middle - 1;
+            left = half;
         } else {
             low = middle + 1;
+            left -= half + 1;
         }
     }
     return found;
