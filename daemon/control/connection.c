@@ -559,7 +559,8 @@ static void settle(struct connection *connection)
         }
         if (connection->is_paused && !has_too_much_unsent(connection)) {
             connection->is_paused = false;
-            take_bytes(connection, connection->tail, connection->tail_bytes, NULL);
+            if (connection->tail_bytes > 0) /* else nothing had to wait, and there may be no tail */
+                take_bytes(connection, connection->tail, connection->tail_bytes, NULL);
         } else if (connection->is_at_end && !connection->is_paused && connection->tail_bytes > 0) {
             /* The last line may do without its LF. */
             const size_t bytes = connection->tail_bytes;

@@ -281,6 +281,29 @@ START_TEST(who_does_not_take_answers_is_not_read_from_and_goes_on_later)
 }
 END_TEST
 
+/* One request at a time: when the connection pauses, no line waits with it. */
+START_TEST(who_sends_nothing_while_it_is_not_read_from_goes_on_too)
+{
+    unsigned answered = 0;
+    const char *text;
+
+    for (unsigned i = 0; i < 8; i++) {
+        send_text(CALL("1", "core.discover"), 0);
+        turn();
+    }
+    while (answered < 8) {
+        text = receive();
+        ck_assert_ptr_nonnull(text);
+        for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
+            answered++;
+        turn();
+    }
+    send_text(PING("2"), 0);
+    turn();
+    ck_assert_str_eq(receive(), ANSWER("2", "0"));
+}
+END_TEST
+
 START_TEST(answers_alone_over_the_limit_end_the_connection)
 {
     static char batch[8192];
@@ -444,6 +467,7 @@ int main(void)
     tcase_add_test(tcase, notifications_from_elsewhere_go_out_before_the_loop_sleeps);
     tcase_add_test(tcase, notifications_over_the_limit_are_dropped_and_counted_and_answers_are_not);
     tcase_add_test(tcase, who_does_not_take_answers_is_not_read_from_and_goes_on_later);
+    tcase_add_test(tcase, who_sends_nothing_while_it_is_not_read_from_goes_on_too);
     tcase_add_test(tcase, answers_alone_over_the_limit_end_the_connection);
     tcase_add_test(tcase, an_answer_that_comes_later_is_sent_also_after_a_half_close);
     tcase_add_test(tcase, who_answers_later_hears_of_a_hang_up);
