@@ -53,7 +53,7 @@ void control_shutdown(struct services *services)
         return;
     listener_finish(&control->listener);
     connections_finish(&control->connections);
-    while (control->listener.is_closing)
+    while (control->listener.closing > 0)
         uv_run(services->loop, UV_RUN_NOWAIT);
     dispatcher_finish(&control->dispatcher);
     services->control = NULL;

@@ -15,12 +15,16 @@
 
 #define BACKLOG 128
 #define ACCEPTS_PER_WAKE 64 /* so that a storm of connects does not starve the others */
+#define RETRY_MS 100        /* until the next try when there is no descriptor at all */
 
 static int take_over(struct listener *listener, int fd, struct ec_error *why);
 static int lock(struct listener *listener, struct ec_error *why);
 static int remove_stale(const char *path, struct ec_error *why);
 static int bind_path(struct listener *listener, struct ec_error *why);
+static void remove_own(const char *path, dev_t device, ino_t inode);
 static void on_poll(uv_poll_t *poll, int status, int events);
+static int turn_one_away(struct listener *listener);
+static void on_retry(uv_timer_t *timer);
 static int open_spare(void);
 
 int listener_init(struct listener *listener, const char *path, int passed_fd, struct ec_error *why)
@@ -50,10 +54,11 @@ int listener_start(struct listener *listener, uv_loop_t *loop,
 
     if (rc < 0)
         return ec_fail(why, EC_ERR_SYSTEM, "watch the listening socket: %s", uv_strerror(rc));
+    uv_timer_init(loop, &listener->retry);
     listener->accepted = accepted;
     listener->context = context;
-    listener->poll.data = listener;
-    listener->is_polled = true;
+    listener->poll.data = listener->retry.data = listener;
+    listener->has_handles = true;
     uv_poll_start(&listener->poll, UV_READABLE, on_poll);
     return EC_OK;
 }
@@ -62,7 +67,7 @@ static void on_closed(uv_handle_t *handle)
 {
     struct listener *listener = handle->data;
 
-    listener->is_closing = false;
+    listener->closing--;
 }
 
 void listener_finish(struct listener *listener)
@@ -70,26 +75,36 @@ void listener_finish(struct listener *listener)
     char lock_path[sizeof listener->path + 8];
     struct stat st;
 
-    if (listener->is_polled) {
-        listener->is_polled = false;
-        listener->is_closing = true;
+    if (listener->has_handles) {
+        listener->has_handles = false;
+        listener->closing = 2;
         uv_close((uv_handle_t *)&listener->poll, on_closed);
+        uv_close((uv_handle_t *)&listener->retry, on_closed);
     }
     if (listener->fd >= 0)
         close(listener->fd);
     if (listener->spare_fd >= 0)
         close(listener->spare_fd);
-    if (listener->inode != 0 && lstat(listener->path, &st) == 0 && st.st_dev == listener->device &&
-        st.st_ino == listener->inode)
-        unlink(listener->path);
+    if (listener->inode != 0)
+        remove_own(listener->path, listener->device, listener->inode);
     if (listener->lock_fd >= 0) {
         /* Removed while it is held; who waits for it looks whether it is still there (lock()). */
         snprintf(lock_path, sizeof lock_path, "%s.lock", listener->path);
-        unlink(lock_path);
+        if (fstat(listener->lock_fd, &st) == 0)
+            remove_own(lock_path, st.st_dev, st.st_ino);
         close(listener->lock_fd);
     }
     listener->fd = listener->spare_fd = listener->lock_fd = -1;
     listener->inode = 0;
+}
+
+/* Somebody may have removed our file, and another daemon may have made its own there. */
+static void remove_own(const char *path, dev_t device, ino_t inode)
+{
+    struct stat st;
+
+    if (lstat(path, &st) == 0 && st.st_dev == device && st.st_ino == inode)
+        unlink(path);
 }
 
 static int take_over(struct listener *listener, int fd, struct ec_error *why)
@@ -202,17 +217,49 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         }
         if (errno == ECONNABORTED || errno == EINTR)
             continue;
-        if ((errno == EMFILE || errno == ENFILE) && listener->spare_fd >= 0) {
-            /* Take it with the spare descriptor and hang up; else it would stay in the backlog and
-             * wake the loop for ever. */
-            close(listener->spare_fd);
-            close(accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC));
-            listener->spare_fd = open_spare();
-            log_warning("control", "a connection was refused: no descriptor is left");
+        if (errno != EMFILE && errno != ENFILE)
+            return;
+        switch (turn_one_away(listener)) {
+        case EC_OK:
             continue;
+        case EC_ERR_LIMIT: /* who waits stays in the backlog, which would wake the loop for ever */
+            uv_poll_stop(&listener->poll);
+            uv_timer_start(&listener->retry, on_retry, RETRY_MS, 0);
+            return;
+        default:
+            return;
         }
-        return;
     }
+}
+
+/* Without a descriptor nobody can be accepted, and accept4() says so also when nobody waits: take the
+ * next one with the spare descriptor and hang up. EC_OK, EC_AGAIN (nobody waits), or EC_ERR_LIMIT:
+ * another thread has taken the place of the spare one. */
+static int turn_one_away(struct listener *listener)
+{
+    int fd, reason;
+
+    if (listener->spare_fd < 0)
+        listener->spare_fd = open_spare();
+    if (listener->spare_fd < 0)
+        return EC_ERR_LIMIT;
+    close(listener->spare_fd);
+    fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
+    reason = errno;
+    if (fd >= 0)
+        close(fd);
+    listener->spare_fd = open_spare();
+    if (fd < 0)
+        return reason == EMFILE || reason == ENFILE ? EC_ERR_LIMIT : EC_AGAIN;
+    log_warning("control", "a connection was refused: no descriptor is left");
+    return EC_OK;
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+    struct listener *listener = timer->data;
+
+    uv_poll_start(&listener->poll, UV_READABLE, on_poll);
 }
 
 static int open_spare(void)

@@ -24,8 +24,9 @@ struct listener {
     void (*accepted)(void *context, int socket_fd); /* owns the descriptor */
     void *context;
     uv_poll_t poll;
-    bool is_polled;
-    bool is_closing;
+    uv_timer_t retry; /* runs while not even the spare descriptor can be had */
+    bool has_handles; /* poll and retry */
+    unsigned closing; /* handles that the loop has not let go of */
 };
 
 /* passed_fd: a listening socket that is taken over, or -1 to bind path.
@@ -37,7 +38,7 @@ int listener_init(struct listener *listener, const char *path, int passed_fd, st
 int listener_start(struct listener *listener, uv_loop_t *loop,
                    void (*accepted)(void *context, int socket_fd), void *context,
                    struct ec_error *why);
-/* Accepts a half-built one. The handle is closed when is_closing is false again. */
+/* Accepts a half-built one. The loop has let go of it when closing is 0 again. */
 void listener_finish(struct listener *listener);
 
 #endif
