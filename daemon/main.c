@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
@@ -57,6 +58,7 @@ static const char help[] =
 
 static int parse(int argc, char **argv, struct arguments *arguments);
 static int run(const struct arguments *arguments);
+static void raise_descriptor_limit(void);
 static int serve(struct services *services, struct ec_error *why);
 static const char *choose_socket(const char *argument, char *buffer, size_t bytes);
 static int take_listen_fd(struct ec_error *why);
@@ -145,6 +147,7 @@ static int run(const struct arguments *arguments)
     int rc;
 
     signal(SIGPIPE, SIG_IGN); /* stderr may be a pipe whose reader is gone */
+    raise_descriptor_limit();
     clock_gettime(CLOCK_MONOTONIC, &now);
     services.started_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     services.socket_path = choose_socket(arguments->socket_path, path, sizeof path);
@@ -166,6 +169,18 @@ static int run(const struct arguments *arguments)
     if (rc < 0)
         fprintf(stderr, "engine-cored: %s\n", why.text);
     return rc < 0 ? EXIT_CANNOT_START : EXIT_SUCCESS;
+}
+
+/* Clients bring descriptors by the dozen. The usual soft limit of 1,024 is for programs that call
+ * select(), which nothing here does. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit); /* if not, the old limit is in force */
+    }
 }
 
 static int serve(struct services *services, struct ec_error *why)

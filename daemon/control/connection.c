@@ -21,6 +21,8 @@
 #define TAIL_BYTES_SMALL 4096 /* a line as short as this is read on in small pieces */
 #define DEADLINE_CHECK_MS 250 /* how late the end of a deadline may be noticed */
 #define DRAIN_MS 2000         /* how long a refused client may take to stop sending */
+#define NOTIFIED_FDS_MAX                                                                           \
+    256 /* descriptors that a client may leave unread before some are dropped */
 
 struct connection {
     struct caller caller; /* first: the dispatcher hands this out */
@@ -194,6 +196,7 @@ static void send_reply(struct caller *caller, const char *line, size_t bytes, co
     const struct config *config = connection->all->services->config;
     const size_t limit = (size_t)config_integer(config, EC_CONFIG_control_output_bytes);
     struct output *output = &connection->output;
+    int rc;
 
     if (output_unsent_replies(output) + bytes > limit) {
         output_flush(output, connection->fd);
@@ -203,8 +206,10 @@ static void send_reply(struct caller *caller, const char *line, size_t bytes, co
             return;
         }
     }
-    if (output_append(output, OUTPUT_REPLY, line, bytes, fds, fd_count) < 0)
-        connection->close_reason = "no memory for its answers";
+    rc = output_append(output, OUTPUT_REPLY, line, bytes, fds, fd_count);
+    if (rc < 0)
+        connection->close_reason =
+            rc == EC_ERR_MEMORY ? "no memory for its answers" : "no descriptors for its answers";
     touch(connection);
 }
 
@@ -217,6 +222,8 @@ static int notify(void *context, const char *line, size_t bytes, const int *fds,
 
     if (connection->is_ended || connection->is_refused || connection->close_reason != NULL ||
         pending(connection) + bytes + 1 > limit ||
+        (fd_count > 0 &&
+         connection->output.fd_count + connection->late.fd_count + fd_count > NOTIFIED_FDS_MAX) ||
         output_append(output, OUTPUT_NOTIFICATION, line, bytes, fds, fd_count) < 0) {
         connection->caller.client->lost_notifications++;
         counters_add(services->counters, EC_COUNTER_dropped, 1);

@@ -69,7 +69,8 @@ int output_take_over(struct output *output, struct output *other)
         output->marks[output->mark_count++].at += shift;
         output->tail_kind = other->marks[i].kind;
     }
-    other->mark_count = 0;
+    output->fd_count += other->fd_count;
+    other->mark_count = other->fd_count = 0;
     other->head_kind = other->tail_kind; /* as if all of it were sent */
     output->after_fds = other->after_fds;
     memcpy(output->bytes + output->tail, other->bytes + other->head, output_unsent(other));
@@ -148,6 +149,7 @@ static void add_mark(struct output *output, enum output_kind kind, bool alone, i
         .fd_count = fd_count,
     };
     output->tail_kind = kind;
+    output->fd_count += fd_count;
 }
 
 static void append_bytes(struct output *output, const char *bytes, size_t count)
@@ -225,6 +227,7 @@ static void advance(struct output *output, size_t bytes)
 
         if (is_at_mark) {
             output->head_kind = output->marks[gone].kind;
+            output->fd_count -= output->marks[gone].fd_count;
             close_fds(output->marks[gone].fds, output->marks[gone].fd_count);
             gone++;
             continue;

@@ -37,6 +37,7 @@ struct output {
     enum output_kind head_kind, tail_kind;
     bool after_fds;            /* the last line has descriptors */
     size_t notification_bytes; /* unsent ones of notifications */
+    unsigned fd_count;         /* descriptors of all that is unsent */
 };
 
 void output_finish(struct output *output); /* accepts a zeroed one */

@@ -177,7 +177,7 @@ static unsigned open_descriptors(void)
 {
     unsigned count = 0;
 
-    for (int fd = 0; fd < 256; fd++)
+    for (int fd = 0; fd < 1024; fd++)
         count += fcntl(fd, F_GETFD) >= 0;
     return count;
 }
@@ -252,6 +252,29 @@ START_TEST(notifications_over_the_limit_are_dropped_and_counted_and_answers_are_
     turn();
     last = receive();
     ck_assert_str_eq(last, ANSWER("2", "0"));
+}
+END_TEST
+
+START_TEST(a_client_that_reads_nothing_holds_a_bounded_number_of_descriptors)
+{
+    unsigned before, taken = 0;
+
+    send_text(PING("1"), 0);
+    turn();
+    before = open_descriptors();
+    for (unsigned i = 0; i < 4000; i++) {
+        taken += client->output->notify(client->connection, notification, strlen(notification),
+                                        (const int[]) { STDERR_FILENO }, 1) == EC_OK;
+        if (i % 64 == 0)
+            turn(); /* what the socket takes is no longer ours */
+    }
+    ck_assert_uint_lt(taken, 4000);
+    ck_assert_uint_eq(client->lost_notifications, 4000 - taken);
+    ck_assert_uint_le(open_descriptors() - before, 256);
+    ck_assert_int_eq(
+        client->output->notify(client->connection, notification, strlen(notification), NULL, 0),
+        EC_OK); /* those without are not dropped */
+    ck_assert_uint_eq(connections.count, 1);
 }
 END_TEST
 
@@ -466,6 +489,7 @@ int main(void)
     tcase_add_test(tcase, notifications_to_the_caller_itself_follow_the_answer);
     tcase_add_test(tcase, notifications_from_elsewhere_go_out_before_the_loop_sleeps);
     tcase_add_test(tcase, notifications_over_the_limit_are_dropped_and_counted_and_answers_are_not);
+    tcase_add_test(tcase, a_client_that_reads_nothing_holds_a_bounded_number_of_descriptors);
     tcase_add_test(tcase, who_does_not_take_answers_is_not_read_from_and_goes_on_later);
     tcase_add_test(tcase, who_sends_nothing_while_it_is_not_read_from_goes_on_too);
     tcase_add_test(tcase, answers_alone_over_the_limit_end_the_connection);
