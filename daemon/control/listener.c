@@ -208,6 +208,8 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 
     (void)status;
     (void)events;
+    if (listener->spare_fd < 0) /* it was lost; there may be one now */
+        listener->spare_fd = open_spare();
     for (unsigned i = 0; i < ACCEPTS_PER_WAKE; i++) {
         const int fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
@@ -239,8 +241,6 @@ static int turn_one_away(struct listener *listener)
 {
     int fd, reason;
 
-    if (listener->spare_fd < 0)
-        listener->spare_fd = open_spare();
     if (listener->spare_fd < 0)
         return EC_ERR_LIMIT;
     close(listener->spare_fd);
