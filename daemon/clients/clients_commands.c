@@ -186,18 +186,28 @@ static void write_refusal(struct request *request, const struct attachment *atta
     ec_json_object_end(data);
 }
 
-/* In one time namespace both read the same clock, and a difference is the time that the request lay
- * about (a stopped process, a busy host). In another one a large difference is the offset. */
+/* In one time namespace both read the same clock: the difference is the time that the request lay about
+ * (a stopped process, a busy host), and never less than nothing. In another one a difference beyond the
+ * round trip is the offset. What no clock could show is refused. */
 static int clock_offset(const struct client *client, int64_t real_ns, int64_t *offset_ns,
                         struct ec_error *why)
 {
-    int64_t difference_ns;
+    int64_t now_ns = ec_real_ns(), difference_ns;
 
-    if (__builtin_sub_overflow(ec_real_ns(), real_ns, &difference_ns))
-        return ec_fail(why, EC_ERR_PARAM, "real_ns is %" PRId64 ", which no clock shows", real_ns);
     *offset_ns = 0;
-    if ((difference_ns < -CLOCK_TOLERANCE_NS || difference_ns > CLOCK_TOLERANCE_NS) &&
-        !peer_shares_clock(client->pid))
+    if (real_ns < 0 || __builtin_sub_overflow(now_ns, real_ns, &difference_ns))
+        return ec_fail(why, EC_ERR_PARAM,
+                       "parameter real_ns: is %" PRId64 ", which no CLOCK_MONOTONIC shows",
+                       real_ns);
+    if (peer_shares_clock(client->pid)) {
+        if (difference_ns < 0)
+            return ec_fail(why, EC_ERR_PARAM,
+                           "parameter real_ns: is %" PRId64 ", %" PRId64
+                           " ns after now, though both read one clock",
+                           real_ns, -difference_ns);
+        return EC_OK;
+    }
+    if (difference_ns < -CLOCK_TOLERANCE_NS || difference_ns > CLOCK_TOLERANCE_NS)
         *offset_ns = difference_ns;
     return EC_OK;
 }

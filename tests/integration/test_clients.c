@@ -230,6 +230,25 @@ START_TEST(a_late_request_of_the_same_clock_is_no_offset)
 }
 END_TEST
 
+/* What no clock can show is refused, and nothing was attached: the right one is taken afterwards. */
+START_TEST(a_clock_that_makes_no_sense_is_refused)
+{
+    struct game game;
+    char answer[1024];
+
+    game_init(&game, "odd");
+    attach_at(&game, ec_real_ns() + 10 * EC_NS_PER_S, answer, sizeof answer);
+    ck_assert_msg(line_has(answer, "code", "-32602"), "%s", answer);
+    ck_assert_msg(strstr(answer, "though both read one clock") != NULL, "%s", answer);
+    attach_at(&game, -5, answer, sizeof answer);
+    ck_assert_msg(line_has(answer, "code", "-32602"), "%s", answer);
+    ck_assert_msg(strstr(answer, "real_ns: is -5") != NULL, "%s", answer);
+    attach_at(&game, ec_real_ns(), answer, sizeof answer);
+    ck_assert_msg(line_has(answer, "clock_offset_ns", "0"), "%s", answer);
+    game_finish(&game);
+}
+END_TEST
+
 /* A child of a process that made a time namespace lives in it: its monotonic clock is ahead. */
 static void attach_ahead(int answer_fd)
 {
@@ -694,6 +713,7 @@ int main(void)
     tcase_add_loop_test(attaching, a_wrong_segment_header_is_refused_with_both_values, 0,
                         CASES(header_cases));
     tcase_add_test(attaching, a_late_request_of_the_same_clock_is_no_offset);
+    tcase_add_test(attaching, a_clock_that_makes_no_sense_is_refused);
     tcase_add_test(attaching, a_client_in_another_time_namespace_learns_the_offset);
     tcase_add_test(attaching, a_client_that_was_refused_may_try_again);
     tcase_add_test(attaching, attach_wants_exactly_its_three_descriptors);

@@ -60,6 +60,16 @@ int verb_resources_mount(struct ctl *ctl, const struct verb_input *input);
 int verb_breaker_get(struct ctl *ctl, const struct verb_input *input);
 int verb_breaker_trip(struct ctl *ctl, const struct verb_input *input);
 int verb_breaker_reset(struct ctl *ctl, const struct verb_input *input);
+int verb_clock_get(struct ctl *ctl, const struct verb_input *input);
+int verb_clock_pause(struct ctl *ctl, const struct verb_input *input);
+int verb_clock_resume(struct ctl *ctl, const struct verb_input *input);
+int verb_clock_scale(struct ctl *ctl, const struct verb_input *input);
+int verb_clock_checkpoint(struct ctl *ctl, const struct verb_input *input);
+int verb_clock_rollback(struct ctl *ctl, const struct verb_input *input);
+int verb_clock_step(struct ctl *ctl, const struct verb_input *input);
+int verb_clock_create(struct ctl *ctl, const struct verb_input *input);
+int verb_clock_rate(struct ctl *ctl, const struct verb_input *input);
+int verb_clock_group(struct ctl *ctl, const struct verb_input *input);
 int verb_call(struct ctl *ctl, const struct verb_input *input);
 
 #endif
