@@ -638,6 +638,7 @@ static bool find_mark(const struct ec_event_port *port, uint64_t low, uint64_t h
     uint64_t left = high - low + 1;
 
     assert(low <= high && high - low < EC_PORT_MARKS);
+    *sequence = *position = 0; /* as long as nothing is found */
     while (left > 0) {
         uint64_t half = left / 2, middle = low + half, at;
 
