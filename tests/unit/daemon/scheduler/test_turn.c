@@ -243,6 +243,113 @@ START_TEST(clocks_that_cannot_be_are_refused_and_change_nothing)
 }
 END_TEST
 
+START_TEST(a_burst_clock_makes_up_for_as_many_late_steps_as_it_says)
+{
+    state.clock[0].late = LATE_BURST;
+    state.clock[0].burst = 2;
+    wake_late(0);
+    wake_late(84 * MS); /* step 2 was due, and five more */
+    ck_assert_uint_eq(page.step[0].step, 7);
+    ck_assert_uint_eq(missed(0), 3);
+    ck_assert_uint_eq(page.step[0].skipped, 3);
+    wake_late(34 * MS); /* two more: within the burst */
+    ck_assert_uint_eq(page.step[0].step, 10);
+    ck_assert_uint_eq(missed(0), 3);
+}
+END_TEST
+
+START_TEST(after_a_gap_nothing_is_made_up_for_whatever_the_policy)
+{
+    state.clock[0].late = LATE_BURST;
+    state.clock[0].burst = 10000;
+    wake_late(SCHEDULER_GAP_NS + 1);
+    ck_assert_uint_eq(page.step[0].step, 61);
+    ck_assert_uint_eq(missed(0), 60);
+    ck_assert_uint_eq(page.step[0].epoch_after, 1); /* each word says the epoch */
+    ck_assert(outcome.tell);
+}
+END_TEST
+
+START_TEST(level_3_of_the_breaker_halves_the_rate_of_clocks_that_allow_it)
+{
+    int64_t due_ns;
+
+    state.clock[0].halvable = true;
+    wake_late(0);
+    state.level = 3;
+    scheduler_turn(&state, START_NS + 17 * MS, &outcome);
+    ck_assert(outcome.snapshot_changed && outcome.tell); /* told before the step */
+    due_ns = outcome.deadline_ns;
+    ck_assert_int_eq(due_ns, START_NS + 33333334); /* this step comes as it was due */
+    wake_late(0);
+    ck_assert_int_eq(outcome.deadline_ns, START_NS + 66666667); /* the next one a double period later */
+    state.level = 2;
+    scheduler_turn(&state, START_NS + 40 * MS, &outcome);
+    wake_late(0);
+    ck_assert_uint_eq(page.step[0].step, 3);
+    ck_assert_int_eq(outcome.deadline_ns, START_NS + 83333334);
+}
+END_TEST
+
+START_TEST(a_new_rate_holds_from_the_next_step_and_is_reported_then)
+{
+    struct order rate = { .kind = ORDER_RATE, .u.ratio = { 20000000, 1 } };
+
+    scheduler_order(&state, &rate, START_NS + 5 * MS);
+    scheduler_turn(&state, START_NS + 5 * MS, &outcome);
+    ck_assert_uint_eq(state.report_count, 0);
+    ck_assert_int_eq(outcome.deadline_ns, START_NS + 16666667);
+    wake_late(0);
+    ck_assert_uint_eq(state.report_count, 1);
+    ck_assert_int_eq(state.report[0].effective_ns, START_NS + 16666667);
+    ck_assert_int_eq(outcome.deadline_ns, START_NS + 36666667); /* of 16666666 2/3 + 20000000 */
+    ck_assert_uint_eq(page.step[0].step, 1);
+}
+END_TEST
+
+START_TEST(a_rate_whose_boundary_is_far_away_is_reported_before_it)
+{
+    struct order rate = { .kind = ORDER_RATE, .clock = 1, .u.ratio = { 20000000, 1 } };
+
+    add("hourly", EC_STEP_REAL, 1, 3600, START_NS);
+    scheduler_order(&state, &rate, START_NS);
+    scheduler_turn(&state, START_NS, &outcome);
+    for (int i = 0; i < 200 && state.report_count == 0; i++)
+        wake_late(0);
+    ck_assert_uint_eq(state.report_count, 1);
+    ck_assert_int_eq(state.report[0].effective_ns, START_NS + 3600000 * MS);
+}
+END_TEST
+
+/* Every turn of thirty days would take a minute; one of each second, and all of the last, does not. */
+START_TEST(thirty_days_at_three_rates_are_exact_in_count_and_time)
+{
+    static const struct {
+        const char *name;
+        uint64_t num, den;
+    } rates[] = { { "sixty", 60, 1 }, { "third", 1000, 3 }, { "film", 60000, 1001 } };
+    unsigned wrong = 0;
+
+    scheduler_state_init(&state, START_NS);
+    for (int i = 0; i < 3; i++)
+        add(rates[i].name, EC_STEP_GAME, rates[i].num, rates[i].den, START_NS);
+    scheduler_state_write(&state, START_NS, &page);
+    scheduler_turn(&state, START_NS, &outcome);
+    for (uint64_t second = 1; second <= 30 * 86400; second++) {
+        int64_t now_ns = START_NS + (int64_t)second * 1000 * MS;
+
+        state.deadline_ns = now_ns;
+        scheduler_turn(&state, now_ns, &outcome);
+        for (int i = 0; i < 3; i++)
+            wrong += state.clock[i].step != second * rates[i].num / rates[i].den;
+    }
+    ck_assert_uint_eq(wrong, 0);
+    ck_assert_uint_eq(state.clock[0].step, 155520000);
+    ck_assert_int_eq(ec_step_due_ns(&state.snapshot.step[0], 155520000), 30 * DAY_NS);
+    ck_assert_int_eq(ec_step_due_ns(&state.snapshot.step[1], 864000000), 30 * DAY_NS);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("turn");
@@ -263,6 +370,12 @@ int main(void)
     tcase_add_test(tests, a_new_breaker_level_is_told_to_sleepers_once);
     tcase_add_test(tests, a_clock_that_begins_later_begins_with_step_0);
     tcase_add_test(tests, clocks_that_cannot_be_are_refused_and_change_nothing);
+    tcase_add_test(tests, a_burst_clock_makes_up_for_as_many_late_steps_as_it_says);
+    tcase_add_test(tests, after_a_gap_nothing_is_made_up_for_whatever_the_policy);
+    tcase_add_test(tests, level_3_of_the_breaker_halves_the_rate_of_clocks_that_allow_it);
+    tcase_add_test(tests, a_new_rate_holds_from_the_next_step_and_is_reported_then);
+    tcase_add_test(tests, a_rate_whose_boundary_is_far_away_is_reported_before_it);
+    tcase_add_test(tests, thirty_days_at_three_rates_are_exact_in_count_and_time);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
