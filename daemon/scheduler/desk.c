@@ -334,6 +334,11 @@ static void client_left(void *context, struct client *client)
     desk_client_left(context, client);
 }
 
+static void describe_client(void *context, struct client *client, struct ec_json_writer *writer)
+{
+    desk_describe_client(context, client, writer);
+}
+
 static int poll_news(struct desk *desk, struct ec_error *why)
 {
     int rc;
@@ -355,7 +360,7 @@ static int poll_news(struct desk *desk, struct ec_error *why)
 
 int desk_open(struct services *services, struct ec_error *why)
 {
-    static const struct client_hooks hooks = { .left = client_left };
+    static const struct client_hooks hooks = { .left = client_left, .describe = describe_client };
     struct scheduler *scheduler = services->scheduler;
     struct desk *desk = calloc(1, sizeof *desk);
     int rc;

@@ -97,6 +97,9 @@ int desk_write_clocks(struct desk *desk, struct ec_json_writer *writer, struct e
 void desk_member_left(struct desk *desk, uint32_t slot); /* the thread does not look any more */
 void desk_client_left(struct desk *desk, struct client *client);
 void desk_tell_releases(struct desk *desk);
+/* "frame":{…} and "step_groups":[…] of client.get. */
+void desk_describe_client(const struct desk *desk, const struct client *client,
+                          struct ec_json_writer *writer);
 
 /* ---- timer_commands.c ---- */
 void desk_fire_timers(struct desk *desk);

@@ -179,7 +179,7 @@ int cmd_clock_group_join(struct request *request)
     struct desk *desk = scheduler->desk;
     struct desk_member *member = free_member(desk);
     struct order order = { .kind = ORDER_JOIN };
-    int64_t phase_ns;
+    int64_t phase_ns = 0;
     uint32_t clock;
     int rc = desk_find_clock(request, params->name.string, &clock);
 
@@ -313,4 +313,26 @@ int cmd_clock_group_get(struct request *request)
     ec_json_array_end(writer);
     ec_json_object_end(writer);
     return EC_OK;
+}
+
+void desk_describe_client(const struct desk *desk, const struct client *client,
+                          struct ec_json_writer *writer)
+{
+    const struct ec_client_segment *segment = client_segment(client);
+
+    if (segment != NULL) {
+        uint64_t fps = atomic_load_explicit(&segment->frames.fps_milli, memory_order_relaxed);
+
+        ec_json_member_object(writer, "frame");
+        ec_json_member_real(writer, "fps", (double)fps / 1000.0);
+        write_percentiles("period_ns", &segment->frames.period, writer);
+        write_percentiles("work_ns", &segment->frames.work, writer);
+        ec_json_object_end(writer);
+    }
+    ec_json_member_array(writer, "step_groups");
+    for (uint32_t i = 0; i < SCHEDULER_MEMBERS; i++)
+        if (desk->members[i].used && !desk->members[i].leaving &&
+            desk->members[i].client_id == client->id)
+            ec_json_string(writer, desk->clocks[desk->members[i].clock].name);
+    ec_json_array_end(writer);
 }

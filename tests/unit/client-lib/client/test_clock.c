@@ -306,6 +306,201 @@ START_TEST(frame_marks_count_frames_and_are_published)
 }
 END_TEST
 
+/* ---- epochs, announcements, phases, simulated time ---- */
+
+START_TEST(a_new_epoch_is_told_once_and_has_no_difference_to_the_old_one)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    announce(500);
+    clock = physics();
+    atomic_store(&page.heartbeat_ns, ec_real_ns());
+    snapshot.game.epoch = 8; /* time goes back */
+    ec_clock_page_write(&page, &snapshot);
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step),
+                     EC_ERR_TIMEOUT); /* its step is not there yet */
+    announce(100);
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+    ck_assert(step.epoch_changed);
+    ck_assert_uint_eq(step.epoch, 8);
+    ck_assert_uint_eq(step.step, 100);
+    ck_assert_uint_eq(step.steps_passed, 0);
+    announce(101);
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+    ck_assert(!step.epoch_changed);
+    ck_assert_uint_eq(step.steps_passed, 1);
+}
+END_TEST
+
+START_TEST(steps_that_are_left_out_are_told_apart)
+{
+    struct ec_step_clock clock = physics();
+    struct ec_step step;
+
+    atomic_store(&page.step[2].skipped, 4);
+    ec_step_word_publish(&page.step[2],
+                         &(struct ec_step_news) { .step = 6, .epoch = 7, .skipped = 4 });
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+    ck_assert_uint_eq(step.steps_passed, 6);
+    ck_assert_uint_eq(step.steps_skipped, 4);
+    ec_step_word_publish(&page.step[2],
+                         &(struct ec_step_news) { .step = 7, .epoch = 7, .skipped = 4 });
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+    ck_assert_uint_eq(step.steps_skipped, 0);
+}
+END_TEST
+
+/* A clock that the test turns. */
+static int64_t simulated_ns;
+
+static int64_t simulated_now(void *context)
+{
+    (void)context;
+    return simulated_ns;
+}
+
+static void simulated_sleep(void *context, int64_t deadline_ns)
+{
+    (void)context;
+    if (deadline_ns < INT64_MAX)
+        simulated_ns = deadline_ns;
+}
+
+static const struct ec_time_source simulated = { simulated_now, simulated_sleep, NULL };
+
+static void simulate_from_now(void)
+{
+    set_up_ago(0);
+    simulated_ns = snapshot.game.real0_ns;
+    ec_client_use_time(&client, &simulated);
+}
+
+START_TEST(by_a_simulated_source_a_day_of_steps_passes_at_once)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+    uint64_t made = 0;
+
+    simulate_from_now();
+    clock = physics();
+    while (made < 60 * 86400) {
+        if (ec_step_wait(&clock, -1, &step) != EC_OK)
+            ck_abort_msg("step %lu did not come", (unsigned long)made);
+        made += step.steps_passed;
+    }
+    ck_assert_uint_eq(step.step, 60 * 86400);
+    ck_assert_int_eq(step.due_ns, 86400 * S);
+    ck_assert_int_eq(ec_time_game(&client), 86400 * S);
+}
+END_TEST
+
+START_TEST(alpha_can_be_set_by_a_simulated_source)
+{
+    struct ec_step_clock clock;
+
+    simulate_from_now();
+    clock = physics();
+    simulated_ns += 4166667;
+    ck_assert_double_eq_tol(ec_step_alpha(&clock), 0.25, 1e-6);
+}
+END_TEST
+
+START_TEST(an_announced_change_of_scale_is_followed_without_a_word)
+{
+    simulate_from_now();
+    snapshot.game.until_ns = simulated_ns + 10 * MS;
+    snapshot.game_next = snapshot.game;
+    snapshot.game_next.until_ns = EC_CLOCK_NEVER;
+    ec_game_rebase(&snapshot.game_next, snapshot.game.until_ns, 1, 2);
+    ec_clock_page_write(&page, &snapshot);
+    simulated_ns += 10 * MS - 1;
+    ck_assert_int_eq(ec_time_game(&client), 10 * MS - 1);
+    simulated_ns += 11;
+    ck_assert_int_eq(ec_time_game(&client), 10 * MS + 5);
+}
+END_TEST
+
+START_TEST(a_member_with_a_phase_is_told_of_a_step_so_much_later)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    simulate_from_now();
+    clock = physics();
+    clock.phase_ns = 5 * MS;
+    for (uint64_t n = 1; n <= 10; n++) {
+        while (simulated_ns - snapshot.game.real0_ns < ec_step_due_ns(&snapshot.step[2], n))
+            ck_assert_int_eq(ec_step_wait_until(&clock, simulated_ns + MS, &step), EC_ERR_TIMEOUT);
+        announce(n);
+        ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_ERR_TIMEOUT);
+        ck_assert_int_eq(ec_step_wait(&clock, -1, &step), EC_OK);
+        ck_assert_uint_eq(step.step, n);
+        ck_assert_int_eq(simulated_ns - snapshot.game.real0_ns,
+                         ec_step_due_ns(&snapshot.step[2], n) + 5 * MS);
+        ck_assert(!step.stale);
+    }
+}
+END_TEST
+
+/* Held back by members of its group, a step may come late; only a lost heartbeat is a missing daemon. */
+START_TEST(a_step_that_is_held_back_is_not_stale_while_the_heart_beats)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    simulate_from_now();
+    clock = physics();
+    atomic_store(&page.step[2].required, 1);
+    for (int i = 0; i < 50; i++) {
+        atomic_store(&page.heartbeat_ns, simulated_ns);
+        ck_assert_int_eq(ec_step_wait_until(&clock, simulated_ns + 100 * MS, &step),
+                         EC_ERR_TIMEOUT);
+    }
+    ck_assert_int_eq(ec_step_wait_until(&clock, simulated_ns + 2000 * MS, &step), EC_OK);
+    ck_assert(step.stale);
+}
+END_TEST
+
+START_TEST(a_moment_is_read_as_a_whole)
+{
+    struct ec_time now;
+
+    simulate_from_now();
+    simulated_ns += 3 * MS;
+    ck_assert_int_eq(ec_time_read(&client, &now), EC_OK);
+    ck_assert_int_eq(now.real_ns, simulated_ns);
+    ck_assert_int_eq(now.game_ns, 3 * MS);
+    ck_assert_uint_eq(now.epoch, 7);
+    ck_assert_double_eq(now.scale, 1.0);
+    memset(&page, 0, sizeof page);
+    ck_assert_int_eq(ec_time_read(&client, &now), EC_AGAIN);
+}
+END_TEST
+
+START_TEST(frames_are_counted_and_measured)
+{
+    struct ec_frame frame;
+    struct ec_frame_stats stats;
+
+    simulate_from_now();
+    for (int i = 0; i < 241; i++) { /* four seconds of 60 frames, each 5 ms of work */
+        ec_frame_begin(&client, &frame);
+        simulated_ns += 5 * MS;
+        ec_frame_end(&frame);
+        ck_assert_int_eq(frame.work_ns, 5 * MS);
+        simulated_ns += 11666667;
+    }
+    ec_frame_stats(&client, &stats);
+    ck_assert_uint_eq(stats.frames, 241);
+    ck_assert_double_eq_tol(stats.fps, 60, 0.01);
+    ck_assert_uint_eq(stats.period.max_ns, 16666667);
+    ck_assert_uint_eq(stats.work.max_ns, 5 * MS);
+    ck_assert_uint_le(stats.period.p50_ns, 16666667);
+    ck_assert_uint_ge(stats.period.p50_ns, 14000000);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("clock");
@@ -328,6 +523,15 @@ int main(void)
     tcase_add_test(tests, a_page_that_nobody_wrote_has_no_time);
     tcase_add_test(tests, a_sleeper_is_woken_by_the_announcement);
     tcase_add_test(tests, frame_marks_count_frames_and_are_published);
+    tcase_add_test(tests, a_new_epoch_is_told_once_and_has_no_difference_to_the_old_one);
+    tcase_add_test(tests, steps_that_are_left_out_are_told_apart);
+    tcase_add_test(tests, by_a_simulated_source_a_day_of_steps_passes_at_once);
+    tcase_add_test(tests, alpha_can_be_set_by_a_simulated_source);
+    tcase_add_test(tests, an_announced_change_of_scale_is_followed_without_a_word);
+    tcase_add_test(tests, a_member_with_a_phase_is_told_of_a_step_so_much_later);
+    tcase_add_test(tests, a_step_that_is_held_back_is_not_stale_while_the_heart_beats);
+    tcase_add_test(tests, a_moment_is_read_as_a_whole);
+    tcase_add_test(tests, frames_are_counted_and_measured);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -179,6 +179,43 @@ START_TEST(a_change_of_rate_moves_no_step_before_it_and_none_at_it)
 }
 END_TEST
 
+/* Announced, a change of rate gives the same as carried out, before, at and after its step. */
+START_TEST(an_announced_change_of_rate_is_what_it_will_be)
+{
+    static const uint64_t hz[][2] = { { 50, 1 }, { 1000, 3 }, { 60000, 1001 }, { 1, 10 } };
+    struct ec_step_snapshot before = step_of_rate(60, 1), announced = before, after = before;
+    unsigned wrong = 0;
+
+    ec_period_of_rate(hz[_i][0], hz[_i][1], &announced.next_period_num, &announced.next_period_den);
+    announced.until_step = 100;
+    ck_assert(ec_step_valid(&announced));
+    ck_assert_int_eq(
+        ec_step_rebase(&after, 100, announced.next_period_num, announced.next_period_den), EC_OK);
+    for (uint64_t n = 0; n < 400; n++)
+        wrong += ec_step_due_ns(&announced, n) != ec_step_due_ns(n <= 100 ? &before : &after, n);
+    for (int64_t ns = 0; ns < 4000000000; ns += 1234567)
+        wrong +=
+            ec_step_at(&announced, ns) != ec_step_at(ns < after.base_ns + 1 ? &before : &after, ns);
+    ck_assert_uint_eq(wrong, 0);
+    ck_assert_double_eq_tol(
+        ec_step_fraction(&announced, 100,
+                         after.base_ns + 1 + (int64_t)(after.period_num / after.period_den / 2)),
+        0.5, 1e-3);
+}
+END_TEST
+
+START_TEST(game_time_that_is_set_keeps_its_remainder)
+{
+    struct ec_game_snapshot game = { .real0_ns = 5, .scale_num = 1, .scale_den = 2 };
+
+    ck_assert_int_eq(ec_game_set(&game, 1000, 77, 2, 3), EC_OK);
+    ck_assert_int_eq(ec_game_at(&game, 1000), 77);
+    ck_assert_int_eq(ec_game_at(&game, 1001), 78); /* 77 2/3 + 1/2 */
+    ck_assert_int_eq(ec_game_at(&game, 1002), 78);
+    ck_assert_int_eq(ec_game_at(&game, 1003), 79); /* 77 2/3 + 3/2 */
+}
+END_TEST
+
 START_TEST(times_beyond_the_end_stay_at_the_end)
 {
     struct ec_step_snapshot step = step_of_rate(1, 3600);
@@ -330,6 +367,8 @@ int main(void)
     tcase_add_test(tests, a_million_changes_of_rate_lose_nothing);
     tcase_add_test(tests, a_remainder_without_a_common_denominator_is_rounded_and_said_so);
     tcase_add_test(tests, a_change_of_rate_moves_no_step_before_it_and_none_at_it);
+    tcase_add_loop_test(tests, an_announced_change_of_rate_is_what_it_will_be, 0, 4);
+    tcase_add_test(tests, game_time_that_is_set_keeps_its_remainder);
     tcase_add_test(tests, times_beyond_the_end_stay_at_the_end);
     tcase_add_test(tests, game_time_follows_the_scale);
     tcase_add_loop_test(tests, the_real_time_of_a_game_time_is_the_first_one, 0, 5);

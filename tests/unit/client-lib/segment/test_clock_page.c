@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "segment/clock_page.h"
@@ -198,6 +199,93 @@ START_TEST(readers_see_no_piece_of_a_snapshot_and_never_an_older_one)
 }
 END_TEST
 
+#define READERS 4
+#define CHANGES 10000 /* a thousand a second, for ten seconds */
+
+struct tally {
+    _Atomic uint64_t reads, torn, older;
+    _Atomic bool stop;
+};
+
+/* Read all the time until told to stop. as_pieces: without the latch, to prove that the test would see. */
+static void read_all_the_time(struct tally *tally, bool as_pieces)
+{
+    uint64_t before = 0, number;
+
+    while (!atomic_load(&tally->stop)) {
+        if (as_pieces) {
+            struct ec_clock_view view;
+
+            ec_clock_game_load(&view.game, &page->game_copy[0]);
+            ec_clock_game_load(&view.next, &page->game_next[0]);
+            ec_clock_words_load(&view.step, &page->step_copy[0][15], sizeof view.step);
+            number = number_in(&view, sizeof view);
+        } else if (read_number(15, &number) != EC_OK) {
+            continue;
+        }
+        atomic_fetch_add(&tally->reads, 1);
+        atomic_fetch_add(&tally->torn, number == UINT64_MAX);
+        atomic_fetch_add(&tally->older, number < before);
+        before = number;
+    }
+    _exit(0);
+}
+
+static void change_a_thousand_times_a_second(struct tally *tally, bool until_torn)
+{
+    struct timespec next;
+
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    for (uint64_t i = 2; i < CHANGES + 2; i++) {
+        struct ec_clock_snapshot snapshot = snapshot_of(i);
+
+        ec_clock_page_write(page, &snapshot);
+        if (until_torn) {
+            if (atomic_load(&tally->torn) > 0)
+                return;
+            i = i == CHANGES ? 2 : i; /* as long as it takes, and as fast as it can */
+            continue;
+        }
+        next.tv_nsec += 1000000;
+        next.tv_sec += next.tv_nsec / 1000000000;
+        next.tv_nsec %= 1000000000;
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL) != 0)
+            ;
+    }
+}
+
+/* Four processes read while a thousand changes a second are written: loop 0. Loop 1 proves that a torn
+ * read would be seen: its readers leave the latch out. */
+START_TEST(four_processes_read_no_pieces_while_the_scale_changes_a_thousand_times_a_second)
+{
+    struct ec_clock_snapshot snapshot = snapshot_of(1);
+    struct tally *tally =
+        mmap(NULL, sizeof *tally, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t readers[READERS];
+
+    ck_assert_ptr_ne(tally, MAP_FAILED);
+    ec_clock_page_write(page, &snapshot);
+    for (int i = 0; i < READERS; i++) {
+        readers[i] = fork();
+        ck_assert_int_ge(readers[i], 0);
+        if (readers[i] == 0)
+            read_all_the_time(tally, _i == 1);
+    }
+    change_a_thousand_times_a_second(tally, _i == 1);
+    atomic_store(&tally->stop, true);
+    for (int i = 0; i < READERS; i++)
+        waitpid(readers[i], NULL, 0);
+    ck_assert_uint_gt(atomic_load(&tally->reads), 0);
+    if (_i == 1) {
+        ck_assert_uint_gt(atomic_load(&tally->torn), 0);
+    } else {
+        ck_assert_uint_eq(atomic_load(&tally->torn), 0);
+        ck_assert_uint_eq(atomic_load(&tally->older), 0);
+    }
+    munmap(tally, sizeof *tally);
+}
+END_TEST
+
 /* The check that the test above relies on would see a torn snapshot. */
 START_TEST(a_torn_snapshot_would_be_noticed)
 {
@@ -265,6 +353,9 @@ int main(void)
     tcase_add_test(tests, a_writer_that_stops_anywhere_leaves_a_whole_snapshot);
     tcase_add_test(tests, a_writer_that_follows_a_killed_one_completes_the_page);
     tcase_add_test(tests, readers_see_no_piece_of_a_snapshot_and_never_an_older_one);
+    tcase_add_loop_test(
+        tests, four_processes_read_no_pieces_while_the_scale_changes_a_thousand_times_a_second, 0,
+        2);
     tcase_add_test(tests, a_torn_snapshot_would_be_noticed);
     tcase_add_test(tests, a_reader_gives_up_when_the_latch_never_holds);
     tcase_add_test(tests, a_published_step_changes_the_word_that_sleepers_look_at);
