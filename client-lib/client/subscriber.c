@@ -428,3 +428,18 @@ void ec_subscriber_stats(const struct ec_subscriber *subscriber, struct ec_subsc
         stats->ports++;
     }
 }
+
+int ec_subscriber_port(const struct ec_subscriber *subscriber, uint32_t port_id,
+                       struct ec_port_names *names)
+{
+    const struct ec_peer_port *port = subscriber->ports;
+
+    while (port != NULL && port->port_id != port_id)
+        port = port->next;
+    if (port == NULL)
+        return EC_ERR_NOT_FOUND;
+    *names = (struct ec_port_names) { .client_id = port->client_id };
+    memcpy(names->client, port->client, strnlen(port->client, sizeof names->client - 1));
+    memcpy(names->port, port->name, strnlen(port->name, sizeof names->port - 1));
+    return EC_OK;
+}

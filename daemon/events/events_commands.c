@@ -129,25 +129,48 @@ int cmd_event_register(struct request *request)
     return EC_OK;
 }
 
+static void write_listed(struct ec_json_writer *w, const struct events *events,
+                         const struct event_type *type, bool with_fields)
+{
+    struct event_counts counts;
+
+    event_counts_sum(events, type, &counts);
+    ec_json_object_begin(w);
+    write_type(w, type);
+    ec_json_member_u64(w, "publishers", counts.publishers);
+    ec_json_member_u64(w, "subscribers", counts.subscribers);
+    if (with_fields) /* of all types they could be more than a line holds */
+        event_fields_write(type, w);
+    ec_json_object_end(w);
+}
+
+/* The type of this name, or EC_ERR_TYPE. */
+static struct event_type *find_type(struct request *request, const char *name)
+{
+    struct event_type *type = event_types_find_name(&request->services->events->types, name);
+
+    if (type == NULL)
+        ec_fail(request->why, EC_ERR_TYPE, "event type %s is not registered", name);
+    return type;
+}
+
 int cmd_event_list(struct request *request)
 {
+    const struct params_event_list *params = request->params;
     struct events *events = request->services->events;
     struct ec_json_writer *w = request->result;
-    struct event_type *type, *next;
+    struct event_type *only = NULL, *type, *next;
 
+    if (params->type.present) {
+        only = find_type(request, params->type.string);
+        if (only == NULL)
+            return EC_ERR_TYPE;
+    }
     ec_json_object_begin(w);
     ec_json_member_array(w, "items");
     HASH_ITER(hh, events->types.by_id, type, next)
-    {
-        struct event_counts counts;
-
-        event_counts_sum(events, type, &counts);
-        ec_json_object_begin(w);
-        write_type(w, type);
-        ec_json_member_u64(w, "publishers", counts.publishers);
-        ec_json_member_u64(w, "subscribers", counts.subscribers);
-        ec_json_object_end(w);
-    }
+    if (only == NULL || only == type)
+        write_listed(w, events, type, only != NULL);
     ec_json_array_end(w);
     ec_json_object_end(w);
     return EC_OK;
@@ -177,16 +200,6 @@ static void write_statistics(struct ec_json_writer *w, const struct events *even
     ec_json_member_u64(w, "max", latency.max_ns);
     ec_json_object_end(w);
     ec_json_object_end(w);
-}
-
-/* The type of this name, or EC_ERR_TYPE. */
-static struct event_type *find_type(struct request *request, const char *name)
-{
-    struct event_type *type = event_types_find_name(&request->services->events->types, name);
-
-    if (type == NULL)
-        ec_fail(request->why, EC_ERR_TYPE, "event type %s is not registered", name);
-    return type;
 }
 
 int cmd_event_stats(struct request *request)

@@ -128,6 +128,17 @@ struct ec_subscriber_stats {
 EC_API void ec_subscriber_stats(const struct ec_subscriber *subscriber,
                                 struct ec_subscriber_stats *stats);
 
+/* Who publishes on a port that is read now, such as that of the event in a call-back. */
+struct ec_port_names {
+    uint32_t client_id; /* 0 is the daemon */
+    char client[48];    /* names, NUL-terminated */
+    char port[48];
+};
+
+/* Returns EC_OK or EC_ERR_NOT_FOUND. Cost: looks at the ports one after the other. */
+EC_API int ec_subscriber_port(const struct ec_subscriber *subscriber, uint32_t port_id,
+                              struct ec_port_names *names);
+
 #ifdef __cplusplus
 }
 #endif

@@ -10,7 +10,6 @@
 
 #define PROTOCOL "1"
 
-static int exit_code_of(int error_code);
 static int say_error(const struct ctl *ctl, const char *method, int rc,
                      const struct json_answer *answer, const struct ec_error *why);
 
@@ -27,7 +26,7 @@ int ctl_connect(struct ctl *ctl)
     if (rc == EC_OK)
         rc = json_socket_open(&ctl->socket, path, ctl->timeout_ms, &why);
     if (rc < 0)
-        return ctl_fail(exit_code_of(rc), "%s", why.text);
+        return ctl_fail(ctl_exit_code(rc), "%s", why.text);
     rc = json_socket_call(&ctl->socket, "core.hello",
                           "{\"name\":\"engine-ctl\",\"protocol\":" PROTOCOL "}", &answer, &why);
     if (rc < 0)
@@ -81,7 +80,7 @@ int ctl_flush(void)
                                : ctl_fail(EXIT_ANSWERED_ERROR, "write: %s", strerror(errno));
 }
 
-static int exit_code_of(int error_code)
+int ctl_exit_code(int error_code)
 {
     static const struct {
         int error_code;
@@ -107,5 +106,5 @@ static int say_error(const struct ctl *ctl, const char *method, int rc,
         fprintf(stderr, "%.*s\n", (int)answer->error_bytes, answer->error);
     else
         ctl_fail(0, "%s: %s", method, why->text);
-    return exit_code_of(rc);
+    return ctl_exit_code(rc);
 }

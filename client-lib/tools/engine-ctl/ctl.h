@@ -43,6 +43,9 @@ int ctl_call_and_print(struct ctl *ctl, const char *method, const char *params);
 /* Say "engine-ctl: ..." on stderr and return the code. */
 int ctl_fail(int code, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* The exit code of an error of the library or the daemon. */
+int ctl_exit_code(int error_code);
+
 /* EXIT_DONE, or EXIT_ANSWERED_ERROR when stdout could not take all that was printed. */
 int ctl_flush(void);
 

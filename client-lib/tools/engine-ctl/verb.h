@@ -10,12 +10,14 @@
 
 #include "engine-ctl/ctl.h"
 
-#define VERB_OPTIONS_MAX 2
+#define VERB_OPTIONS_MAX 4
 #define VERB_ARGUMENTS_MAX 2
+#define VERB_LIST_MAX 32
 
 struct verb_option {
     const char *name;    /* "watch" is --watch; NULL ends the list */
-    const char *value;   /* "SECONDS": --watch SECONDS or --watch=SECONDS; NULL: takes none */
+    const char *value;   /* "SECONDS": --watch SECONDS or --watch=SECONDS; NULL: takes none;
+                            "NAME...": may be given several times */
     bool value_optional; /* then only --watch=SECONDS */
     const char *help;
 };
@@ -24,6 +26,9 @@ struct verb_option {
 struct verb_input {
     const char *arguments[VERB_ARGUMENTS_MAX];
     const char *options[VERB_OPTIONS_MAX];
+    const char
+        *list[VERB_LIST_MAX]; /* the values of the one option that may be given several times */
+    size_t list_count;
 };
 
 struct verb {
@@ -70,6 +75,8 @@ int verb_clock_step(struct ctl *ctl, const struct verb_input *input);
 int verb_clock_create(struct ctl *ctl, const struct verb_input *input);
 int verb_clock_rate(struct ctl *ctl, const struct verb_input *input);
 int verb_clock_group(struct ctl *ctl, const struct verb_input *input);
+int verb_record(struct ctl *ctl, const struct verb_input *input);
+int verb_replay(struct ctl *ctl, const struct verb_input *input);
 int verb_call(struct ctl *ctl, const struct verb_input *input);
 
 #endif

@@ -8,6 +8,7 @@
 #include "proto/tables.h"
 
 #define WORDS_MAX 8
+#define OPTIONS_MAX 40
 #define TIMEOUT_S_MAX 86400
 #define SHAPE_BYTES 48
 
@@ -27,7 +28,7 @@ struct command_line {
     const char *words[WORDS_MAX];
     size_t word_count;
     const char *globals[GLOBALS];
-    const char *options[WORDS_MAX][2]; /* "--name=value" and the argument behind it */
+    const char *options[OPTIONS_MAX][2]; /* "--name=value" and the argument behind it */
     size_t option_count;
 };
 
@@ -56,7 +57,7 @@ int verb_parse(struct ctl *ctl, int argc, char **argv, const struct verb **verb,
     int rc;
 
     *verb = NULL;
-    *input = (struct verb_input) { { NULL }, { NULL } };
+    *input = (struct verb_input) { .list_count = 0 };
     rc = split(argc, argv, &line);
     if (rc != EXIT_DONE)
         return rc;
@@ -129,7 +130,7 @@ static int split_option(char **argv, int *at, int argc, struct command_line *lin
     value = value == NULL ? "" : value;
     if (global) {
         line->globals[option - globals] = value;
-    } else if (line->option_count == WORDS_MAX) {
+    } else if (line->option_count == OPTIONS_MAX) {
         return ctl_fail(EXIT_USAGE, "too many options, from %s on", text);
     } else {
         line->options[line->option_count][0] = option->name;
@@ -206,6 +207,13 @@ static size_t words_of(const struct verb *verb, const struct command_line *line)
     return line->word_count > 1 && strcmp(line->words[1], second + 1) == 0 ? 2 : 0;
 }
 
+static bool is_repeatable(const struct verb_option *option)
+{
+    const size_t bytes = option->value != NULL ? strlen(option->value) : 0;
+
+    return bytes > 3 && strcmp(option->value + bytes - 3, "...") == 0;
+}
+
 static int fill_input(const struct verb *verb, const struct command_line *line, size_t words,
                       struct verb_input *input)
 {
@@ -228,7 +236,13 @@ static int fill_input(const struct verb *verb, const struct command_line *line, 
             return ctl_fail(EXIT_USAGE,
                             "%s: there is no option --%s here; try engine-ctl %s --help",
                             verb->name, line->options[i][0], verb->name);
-        input->options[row] = line->options[i][1];
+        if (!is_repeatable(&verb->options[row]))
+            input->options[row] = line->options[i][1];
+        else if (input->list_count < VERB_LIST_MAX)
+            input->list[input->list_count++] = line->options[i][1];
+        else
+            return ctl_fail(EXIT_USAGE, "%s: --%s more than %d times", verb->name,
+                            verb->options[row].name, VERB_LIST_MAX);
     }
     return EXIT_DONE;
 }
