@@ -180,10 +180,15 @@ static void take_events(struct recording *recording)
     progress_end(&progress);
 }
 
-/* What was published before we were asked to stop belongs to the recording. */
+/* What was published before we were asked to stop belongs to the recording. Ports that were opened
+ * before are announced in front of the daemon's answer. */
 static void drain(struct recording *recording)
 {
     int64_t until_ns = progress_now_ns() + DRAIN_NS;
+    char *pong = NULL;
+
+    ec_client_call(recording->client, "core.ping", NULL, &pong, NULL);
+    free(pong);
 
     while (recorder_poll(&recording->recorder) > 0 && progress_now_ns() < until_ns)
         continue;

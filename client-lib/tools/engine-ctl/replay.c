@@ -3,6 +3,9 @@
  *     timed         an event at begin + (its time - the first one's) / speed
  *     step-locked   the events of recorded step first + n in step base + n of the first step clock
  *
+ * A step-locked replay that falls behind never puts the events of two recorded steps into one: readers
+ * would see another order. It moves the base instead, and counts by how many steps.
+ *
  * Between events the ports say which steps are over, so that readers who order by step go on. */
 #include <errno.h>
 #include <inttypes.h>
@@ -39,8 +42,9 @@ struct replay {
 
     uint64_t published;
     int64_t begin_ns, late_ns_max; /* timed */
-    uint64_t base;                 /* step-locked: the step of the first events */
-    uint64_t late_steps;           /* step-locked: steps whose events came in a later one */
+    uint64_t base;       /* step-locked: the step of the first events, if all had been in time */
+    uint64_t late_steps; /* by so many it moved */
+    uint64_t last_step;  /* of all that was published; 0: nothing was */
 };
 
 static int run(struct replay *replay, struct ec_error *why);
@@ -200,8 +204,8 @@ static int play_timed(struct replay *replay, struct ec_error *why)
 
 /* ---- step-locked ----------------------------------------------------------------------------- */
 
-/* Wait until a step is there; those before it are over. Returns the step that is newest then. */
-static uint64_t await_step(struct replay *replay, uint64_t target)
+/* Wait until a step is there; those before it are over. */
+static void await_step(struct replay *replay, uint64_t target)
 {
     struct ec_step step = { .step = ec_step_index(&replay->clock) };
 
@@ -211,39 +215,45 @@ static uint64_t await_step(struct replay *replay, uint64_t target)
         ec_step_wait(&replay->clock, STEP_WAIT_NS, &step);
         replay->stopped = stop_signal_wait(replay->stop, -1, 0);
     }
-    return step.step;
 }
 
-/* Begin the next step of the recording in its own step. */
-static void begin_step(struct replay *replay, uint64_t target)
+/* Begin with the events of a recorded step, in a step that nothing was published in yet. Ports are
+ * stamped in their order, so the order holds too when a step begins between two of them. */
+static void begin_step(struct replay *replay, uint64_t recorded)
 {
+    uint64_t target = replay->base + (recorded - replay->file.first), newest;
+
     await_step(replay, target);
+    newest = ec_step_index(&replay->clock);
+    if (newest == replay->last_step) {
+        await_step(replay, newest + 1);
+        newest = ec_step_index(&replay->clock);
+    }
     replay_ports_stamp(&replay->ports);
-    replay->late_steps += ec_step_index(&replay->clock) != target;
+    replay->base += newest - target;
+    replay->late_steps += newest - target;
+    replay->last_step = ec_step_index(&replay->clock);
 }
 
 static int play_steps(struct replay *replay, struct ec_error *why)
 {
     const struct replay_event *event;
-    uint64_t target = 0;
+    uint64_t recorded = 0;
     int rc = EC_OK;
 
     replay->base = ec_step_index(&replay->clock) + 1;
     while (!replay->stopped && (rc = replay_file_next(&replay->file, &event, why)) == EC_OK) {
-        uint64_t step = replay->base + (event->key - replay->file.first);
-
-        if (step != target) {
-            if (target != 0)
-                replay_ports_step_passed(&replay->ports, target);
-            begin_step(replay, step);
-            target = step;
+        if (replay->last_step == 0 || event->key != recorded) {
+            replay_ports_step_passed(&replay->ports, replay->last_step);
+            recorded = event->key;
+            begin_step(replay, recorded);
         }
         if (!replay->stopped)
             rc = publish(replay, event, why);
         if (rc < 0)
             break;
     }
-    replay_ports_step_passed(&replay->ports, target);
+    replay_ports_step_passed(&replay->ports, replay->last_step);
     return rc < 0 ? rc : EC_OK;
 }
 
@@ -262,14 +272,14 @@ static int tell_end(const struct replay *replay)
                ",\"late_steps\":%" PRIu64 "}\n",
                replay->published, file->events, file->left_out, file->bad, file->damaged,
                file->whole ? "true" : "false", file->port_count, elapsed_ns, replay->late_ns_max,
-               replay->base, replay->late_steps);
+               replay->base - replay->late_steps, replay->late_steps);
         return ctl_flush();
     }
     printf("%s events on %" PRIu32 " ports in %s", number_text(events, (double)replay->published),
            file->port_count, duration_text(duration, (double)elapsed_ns));
     if (file->choice.by_step)
-        printf(", from step %" PRIu64 "; %" PRIu64 " steps came late", replay->base,
-               replay->late_steps);
+        printf(", from step %" PRIu64 "; it fell %" PRIu64 " steps behind",
+               replay->base - replay->late_steps, replay->late_steps);
     else
         printf(", at most %s late", duration_text(late, (double)replay->late_ns_max));
     if (file->left_out != 0)
