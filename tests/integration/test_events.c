@@ -5,18 +5,15 @@
 
 #include <check.h>
 #include <dirent.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/client.h"
 #include "support/daemon.h"
-
-#define WAIT_NS 20000000000ll /* how long anything may take before the test has failed */
+#include "support/game.h"
 
 struct shot {
     uint64_t number;
@@ -68,98 +65,6 @@ static void tear_down(void)
 
 /* ---- games in processes of their own --------------------------------------------------------- */
 
-struct game {
-    pid_t pid;
-    int from; /* what it says, one byte at a time */
-    int to;   /* what it is told */
-};
-
-/* A game ends with the line of what went wrong. */
-#define GAME_CHECK(condition)                                                                      \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            _exit(100);                                                                            \
-        }                                                                                          \
-    } while (0)
-
-typedef int game_fn(int say, int hear);
-
-static struct game game_start(game_fn *fn)
-{
-    int from[2], to[2];
-    struct game game;
-
-    ck_assert_int_eq(pipe(from), 0);
-    ck_assert_int_eq(pipe(to), 0);
-    game.pid = fork();
-    ck_assert_int_ge(game.pid, 0);
-    if (game.pid == 0) {
-        close(from[0]);
-        close(to[1]);
-        _exit(fn(from[1], to[0]));
-    }
-    close(from[1]);
-    close(to[0]);
-    game.from = from[0];
-    game.to = to[1];
-    return game;
-}
-
-static void say(int fd)
-{
-    GAME_CHECK(write(fd, "!", 1) == 1);
-}
-
-static void hear(int fd)
-{
-    char byte;
-
-    GAME_CHECK(read(fd, &byte, 1) == 1);
-}
-
-static void wait_for(const struct game *game)
-{
-    char byte;
-
-    ck_assert_int_eq(read(game->from, &byte, 1), 1);
-}
-
-static void tell(const struct game *game)
-{
-    ck_assert_int_eq(write(game->to, "!", 1), 1);
-}
-
-/* Returns the exit code, or -signal. */
-static int game_end(struct game *game)
-{
-    int status;
-
-    ck_assert_int_eq(waitpid(game->pid, &status, 0), game->pid);
-    close(game->from);
-    close(game->to);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
-static int game_kill(struct game *game)
-{
-    ck_assert_int_eq(kill(game->pid, SIGKILL), 0);
-    return game_end(game);
-}
-
-static struct ec_client *join(const char *name)
-{
-    struct ec_client_desc desc = { .name = name, .socket_path = engine.socket_path };
-    struct ec_error why = { 0 };
-    struct ec_client *client;
-    int rc = ec_client_create(&desc, &client, &why);
-
-    if (rc < 0)
-        fprintf(stderr, "%s\n", why.text);
-    GAME_CHECK(rc == EC_OK);
-    return client;
-}
-
 static uint64_t know_shot(struct ec_client *client)
 {
     struct ec_error why = { 0 };
@@ -200,8 +105,8 @@ static void publish_shot(struct ec_publisher *publisher, uint64_t number)
 {
     struct shot *shot;
 
-    GAME_CHECK(ec_publisher_claim_wait(publisher, ec_event_type("game.shot"), sizeof *shot, WAIT_NS,
-                                       (void **)&shot) == EC_OK);
+    GAME_CHECK(ec_publisher_claim_wait(publisher, ec_event_type("game.shot"), sizeof *shot,
+                                       GAME_WAIT_NS, (void **)&shot) == EC_OK);
     *shot = (struct shot) { .number = number, .check = ~number, .x = 1.5f, .who = "me" };
     GAME_CHECK(ec_publisher_commit(publisher) == EC_OK);
 }
@@ -229,16 +134,16 @@ static void on_shot(void *context, const struct ec_event *event)
 
 #define MANY 200000u
 
-static int publish_many(int talk, int listen)
+static int publish_many(const struct game_side *side)
 {
-    struct ec_client *client = join("publisher");
+    struct ec_client *client = game_join("publisher", engine.socket_path);
     struct ec_publisher *publisher;
     struct ec_publisher_stats stats;
 
     know_shot(client);
     publisher = publisher_of(client);
-    say(talk);
-    hear(listen);
+    game_say(side);
+    game_hear(side);
     for (uint64_t n = 0; n < MANY; n++) {
         if (n % 1000 == 0)
             ec_publisher_batch_begin(publisher);
@@ -249,25 +154,24 @@ static int publish_many(int talk, int listen)
     ec_publisher_batch_end(publisher);
     ec_publisher_stats(publisher, &stats);
     GAME_CHECK(stats.published == MANY && stats.refused == 0);
-    hear(listen); /* until the readers have read it */
+    game_hear(side); /* until the readers have read it */
     ec_publisher_destroy(publisher);
     ec_client_destroy(client);
     return 0;
 }
 
-static int read_many(int talk, int listen)
+static int read_many(const struct game_side *side)
 {
-    struct ec_client *client = join("reader");
+    struct ec_client *client = game_join("reader", engine.socket_path);
     struct ec_subscriber *subscriber;
     struct ec_subscriber_stats stats;
     struct seen seen = { 0 };
 
-    (void)listen;
     know_shot(client);
     subscriber = subscriber_of(client, EC_EVENT_RELIABLE);
-    say(talk);
+    game_say(side);
     while (seen.count < MANY) {
-        GAME_CHECK(ec_subscriber_wait(subscriber, WAIT_NS) == EC_OK);
+        GAME_CHECK(ec_subscriber_wait(subscriber, GAME_WAIT_NS) == EC_OK);
         ec_subscriber_poll(subscriber, on_shot, &seen, 1000);
     }
     ec_subscriber_stats(subscriber, &stats);
@@ -279,31 +183,31 @@ static int read_many(int talk, int listen)
 
 START_TEST(every_event_reaches_every_reliable_reader_once_and_in_order)
 {
-    struct game publisher = game_start(publish_many), readers[2];
+    struct game publisher = game_start(publish_many, NULL), readers[2];
 
-    wait_for(&publisher);
+    game_await(&publisher);
     for (int i = 0; i < 2; i++) {
-        readers[i] = game_start(read_many);
-        wait_for(&readers[i]);
+        readers[i] = game_start(read_many, NULL);
+        game_await(&readers[i]);
     }
-    tell(&publisher);
+    game_tell(&publisher);
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(game_end(&readers[i]), 0);
-    tell(&publisher);
+    game_tell(&publisher);
     ck_assert_int_eq(game_end(&publisher), 0);
 }
 END_TEST
 
 START_TEST(a_reader_that_was_there_first_gets_a_later_port_from_its_beginning)
 {
-    struct game reader = game_start(read_many), publisher;
+    struct game reader = game_start(read_many, NULL), publisher;
 
-    wait_for(&reader);
-    publisher = game_start(publish_many);
-    wait_for(&publisher);
-    tell(&publisher);
+    game_await(&reader);
+    publisher = game_start(publish_many, NULL);
+    game_await(&publisher);
+    game_tell(&publisher);
     ck_assert_int_eq(game_end(&reader), 0);
-    tell(&publisher);
+    game_tell(&publisher);
     ck_assert_int_eq(game_end(&publisher), 0);
 }
 END_TEST
@@ -316,7 +220,7 @@ struct other_shot {
     float x;
 };
 
-static int register_another_shot(int talk, int listen)
+static int register_another_shot(const struct game_side *side)
 {
     static const struct ec_event_field fields[] = {
         EC_EVENT_FIELD(struct other_shot, number, EC_FIELD_U64),
@@ -326,11 +230,10 @@ static int register_another_shot(int talk, int listen)
     struct ec_event_type_desc desc = {
         .name = "game.shot", .fields = fields, .field_count = 3, .bytes = sizeof(struct other_shot)
     };
-    struct ec_client *client = join("new build");
+    struct ec_client *client = game_join("new build", engine.socket_path);
     struct ec_error why = { 0 };
 
-    (void)talk;
-    (void)listen;
+    (void)side;
     GAME_CHECK(ec_event_type_register(client, &desc, NULL, &why) == EC_ERR_TYPE_CONFLICT);
     GAME_CHECK(strstr(why.text, "old build") != NULL && strstr(why.text, "new build") != NULL);
     GAME_CHECK(strstr(why.text, "check u64[1]") != NULL &&
@@ -339,33 +242,33 @@ static int register_another_shot(int talk, int listen)
     return 0;
 }
 
-static int register_shot(int talk, int listen)
+static int register_shot(const struct game_side *side)
 {
-    struct ec_client *client = join("old build");
+    struct ec_client *client = game_join("old build", engine.socket_path);
 
     know_shot(client);
     know_shot(client); /* the same again is no conflict */
-    say(talk);
-    hear(listen);
+    game_say(side);
+    game_hear(side);
     ec_client_destroy(client);
     return 0;
 }
 
 START_TEST(another_layout_under_the_same_name_is_refused_with_both_names)
 {
-    struct game first = game_start(register_shot), second;
+    struct game first = game_start(register_shot, NULL), second;
 
-    wait_for(&first);
-    second = game_start(register_another_shot);
+    game_await(&first);
+    second = game_start(register_another_shot, NULL);
     ck_assert_int_eq(game_end(&second), 0);
-    tell(&first);
+    game_tell(&first);
     ck_assert_int_eq(game_end(&first), 0);
 }
 END_TEST
 
-static int publish_what_is_refused(int talk, int listen)
+static int publish_what_is_refused(const struct game_side *side)
 {
-    struct ec_client *client = join("publisher");
+    struct ec_client *client = game_join("publisher", engine.socket_path);
     struct ec_publisher *publisher;
     struct ec_publisher_stats stats;
     struct shot shot = { 0 };
@@ -381,8 +284,8 @@ static int publish_what_is_refused(int talk, int listen)
     GAME_CHECK(ec_publisher_commit(publisher) == EC_ERR_STATE);
     ec_publisher_stats(publisher, &stats);
     GAME_CHECK(stats.published == 0 && stats.refused == 3);
-    say(talk);
-    hear(listen);
+    game_say(side);
+    game_hear(side);
     ec_publisher_destroy(publisher);
     ec_client_destroy(client);
     return 0;
@@ -390,12 +293,12 @@ static int publish_what_is_refused(int talk, int listen)
 
 START_TEST(an_unknown_type_or_a_wrong_size_is_refused_and_counted)
 {
-    struct game game = game_start(publish_what_is_refused);
+    struct game game = game_start(publish_what_is_refused, NULL);
 
-    wait_for(&game);
+    game_await(&game);
     ck_assert(line_has(line_client_call(&operator, "event.stats", "{\"type\":\"game.shot\"}"),
                        "refused", "2"));
-    tell(&game);
+    game_tell(&game);
     ck_assert_int_eq(game_end(&game), 0);
 }
 END_TEST
@@ -407,17 +310,17 @@ END_TEST
     "{\"name\":\"check\",\"type\":\"u64\"},{\"name\":\"x\",\"type\":\"f32\"},"                     \
     "{\"name\":\"y\",\"type\":\"f32\"},{\"name\":\"who\",\"type\":\"char\",\"count\":8}]}"
 
-static int publish_one(int talk, int listen)
+static int publish_one(const struct game_side *side)
 {
-    struct ec_client *client = join("publisher");
+    struct ec_client *client = game_join("publisher", engine.socket_path);
     struct ec_publisher *publisher;
 
     know_shot(client);
     publisher = publisher_of(client);
-    say(talk);
-    hear(listen);
+    game_say(side);
+    game_hear(side);
     publish_shot(publisher, UINT64_MAX);
-    hear(listen);
+    game_hear(side);
     ec_publisher_destroy(publisher);
     ec_client_destroy(client);
     return 0;
@@ -430,12 +333,12 @@ START_TEST(a_json_subscriber_gets_what_a_game_publishes_decoded_to_the_bit)
 
     ck_assert(
         line_has(line_client_call(&operator, "event.register", SHOT_JSON), "created", "true"));
-    game = game_start(publish_one);
-    wait_for(&game);
+    game = game_start(publish_one, NULL);
+    game_await(&game);
     ck_assert(
         line_has(line_client_call(&operator, "event.subscribe", "{\"types\":[\"game.shot\"]}"),
                  "subscription_id", "1"));
-    tell(&game);
+    game_tell(&game);
     line = line_client_receive(&operator);
     ck_assert(line_has(line, "method", "\"event\""));
     ck_assert(line_has(line, "number", "18446744073709551615"));
@@ -447,22 +350,21 @@ START_TEST(a_json_subscriber_gets_what_a_game_publishes_decoded_to_the_bit)
                        "subscription_id", "1"));
     ck_assert(line_has(line_client_call(&operator, "event.unsubscribe", "{\"subscription_id\":1}"),
                        "code", "-32005"));
-    tell(&game);
+    game_tell(&game);
     ck_assert_int_eq(game_end(&game), 0);
 }
 END_TEST
 
-static int read_one(int talk, int listen)
+static int read_one(const struct game_side *side)
 {
-    struct ec_client *client = join("reader");
+    struct ec_client *client = game_join("reader", engine.socket_path);
     struct ec_subscriber *subscriber;
     struct seen seen = { .gaps = true };
 
-    (void)listen;
     know_shot(client);
     subscriber = subscriber_of(client, EC_EVENT_RELIABLE);
-    say(talk);
-    GAME_CHECK(ec_subscriber_wait(subscriber, WAIT_NS) == EC_OK);
+    game_say(side);
+    GAME_CHECK(ec_subscriber_wait(subscriber, GAME_WAIT_NS) == EC_OK);
     GAME_CHECK(ec_subscriber_poll(subscriber, on_shot, &seen, 10) == 1);
     GAME_CHECK(seen.next == 18446744073709551000u + 1);
     GAME_CHECK(ec_subscriber_wait(subscriber, 0) == EC_ERR_TIMEOUT);
@@ -473,9 +375,9 @@ static int read_one(int talk, int listen)
 
 START_TEST(a_sleeping_game_wakes_for_what_a_tool_publishes)
 {
-    struct game game = game_start(read_one);
+    struct game game = game_start(read_one, NULL);
 
-    wait_for(&game);
+    game_await(&game);
     ck_assert(line_has(line_client_call(&operator, "event.publish",
                                         "{\"type\":\"game.shot\",\"payload\":{\"number\":"
                                         "18446744073709551000,\"check\":615,\"who\":\"tool\"}}"),
@@ -543,19 +445,19 @@ END_TEST
 
 #define UNREAD 20000
 
-static int publish_into_a_full_queue(int talk, int listen)
+static int publish_into_a_full_queue(const struct game_side *side)
 {
-    struct ec_client *client = join("publisher");
+    struct ec_client *client = game_join("publisher", engine.socket_path);
     struct ec_publisher *publisher;
 
     know_shot(client);
     publisher = publisher_of(client);
-    say(talk);
-    hear(listen);
+    game_say(side);
+    game_hear(side);
     for (uint64_t n = 0; n < UNREAD; n++)
         publish_shot(publisher, n);
-    say(talk);
-    hear(listen);
+    game_say(side);
+    game_hear(side);
     ec_publisher_destroy(publisher);
     ec_client_destroy(client);
     return 0;
@@ -564,16 +466,16 @@ static int publish_into_a_full_queue(int talk, int listen)
 /* Every event is either received or counted in a notification's "lost". */
 START_TEST(a_json_subscriber_that_does_not_read_loses_the_oldest_and_is_told_how_many)
 {
-    struct game game = game_start(publish_into_a_full_queue);
+    struct game game = game_start(publish_into_a_full_queue, NULL);
     struct line_client reader;
     uint64_t received = 0, lost = 0;
 
-    wait_for(&game);
+    game_await(&game);
     ck_assert(line_client_connect(&reader, engine.socket_path));
     ck_assert(line_has(line_client_call(&reader, "event.subscribe", "{\"types\":[\"game.shot\"]}"),
                        "subscription_id", "1"));
-    tell(&game);
-    wait_for(&game); /* all is published, nothing was read */
+    game_tell(&game);
+    game_await(&game); /* all is published, nothing was read */
     while (received + lost < UNREAD) {
         const char *line = line_client_receive(&reader), *at = strstr(line, "\"lost\":");
 
@@ -585,35 +487,35 @@ START_TEST(a_json_subscriber_that_does_not_read_loses_the_oldest_and_is_told_how
     ck_assert_uint_eq(received + lost, UNREAD);
     ck_assert_uint_gt(lost, 0);
     line_client_close(&reader);
-    tell(&game);
+    game_tell(&game);
     ck_assert_int_eq(game_end(&game), 0);
 }
 END_TEST
 
 /* ---- who is killed, stopped or hostile ------------------------------------------------------- */
 
-static int claim_and_hang(int talk, int listen)
+static int claim_and_hang(const struct game_side *side)
 {
-    struct ec_client *client = join("publisher");
+    struct ec_client *client = game_join("publisher", engine.socket_path);
     struct ec_publisher *publisher;
     void *payload;
 
     know_shot(client);
     publisher = publisher_of(client);
-    say(talk);
-    hear(listen);
+    game_say(side);
+    game_hear(side);
     publish_shot(publisher, 0);
     GAME_CHECK(ec_publisher_claim(publisher, ec_event_type("game.shot"), sizeof(struct shot),
                                   &payload) == EC_OK);
     memset(payload, 0xff, sizeof(struct shot)); /* written, not committed */
-    say(talk);
-    hear(listen); /* until it is killed */
+    game_say(side);
+    game_hear(side); /* until it is killed */
     return 1;
 }
 
-static int read_until_client_left(int talk, int listen)
+static int read_until_client_left(const struct game_side *side)
 {
-    struct ec_client *client = join("reader");
+    struct ec_client *client = game_join("reader", engine.socket_path);
     struct ec_subscriber *shots, *system;
     struct ec_subscriber_desc left = { .types = (const char *[]) { "client.left" },
                                        .type_count = 1 };
@@ -622,9 +524,9 @@ static int read_until_client_left(int talk, int listen)
     know_shot(client);
     shots = subscriber_of(client, EC_EVENT_RELIABLE);
     GAME_CHECK(ec_subscriber_create(client, &left, &system, NULL) == EC_OK);
-    say(talk);
-    hear(listen); /* the other one was killed */
-    GAME_CHECK(ec_subscriber_wait(system, WAIT_NS) == EC_OK);
+    game_say(side);
+    game_hear(side); /* the other one was killed */
+    GAME_CHECK(ec_subscriber_wait(system, GAME_WAIT_NS) == EC_OK);
     while (ec_subscriber_poll(shots, on_shot, &seen, 100) > 0)
         continue;
     GAME_CHECK(seen.count == 1); /* only what was committed */
@@ -636,45 +538,43 @@ static int read_until_client_left(int talk, int listen)
 
 START_TEST(what_a_killed_publisher_had_claimed_is_never_seen)
 {
-    struct game publisher = game_start(claim_and_hang), reader;
+    struct game publisher = game_start(claim_and_hang, NULL), reader;
 
-    wait_for(&publisher);
-    reader = game_start(read_until_client_left);
-    wait_for(&reader);
-    tell(&publisher);
-    wait_for(&publisher);
+    game_await(&publisher);
+    reader = game_start(read_until_client_left, NULL);
+    game_await(&reader);
+    game_tell(&publisher);
+    game_await(&publisher);
     ck_assert_int_eq(game_kill(&publisher), -SIGKILL);
-    tell(&reader);
+    game_tell(&reader);
     ck_assert_int_eq(game_end(&reader), 0);
 }
 END_TEST
 
-static int publish_for_ever(int talk, int listen)
+static int publish_for_ever(const struct game_side *side)
 {
-    struct ec_client *client = join("publisher");
+    struct ec_client *client = game_join("publisher", engine.socket_path);
     struct ec_publisher *publisher;
 
-    (void)listen;
     know_shot(client);
     publisher = publisher_of(client);
-    say(talk);
+    game_say(side);
     for (uint64_t n = 0; n < UINT64_MAX; n++) /* until it is killed */
         publish_shot(publisher, n);
     return 1;
 }
 
-static int read_for_ever(int talk, int listen)
+static int read_for_ever(const struct game_side *side)
 {
-    struct ec_client *client = join("reader");
+    struct ec_client *client = game_join("reader", engine.socket_path);
     struct ec_subscriber *subscriber;
     struct seen seen = { .gaps = true };
 
-    (void)listen;
     know_shot(client);
     subscriber = subscriber_of(client, EC_EVENT_RELIABLE);
-    say(talk);
+    game_say(side);
     while (seen.next < UINT64_MAX) { /* until it is killed */
-        GAME_CHECK(ec_subscriber_wait(subscriber, WAIT_NS) == EC_OK);
+        GAME_CHECK(ec_subscriber_wait(subscriber, GAME_WAIT_NS) == EC_OK);
         ec_subscriber_poll(subscriber, on_shot, &seen, 100);
     }
     return 1;
@@ -710,12 +610,13 @@ START_TEST(random_kills_leave_no_stuck_publisher_and_no_descriptor)
     int before = count_descriptors(engine.pid), after = 0;
 
     for (int round = 0; round < 20; round++) {
-        struct game publisher = game_start(publish_for_ever), victim = game_start(read_for_ever);
-        struct game reader = game_start(read_for_ever);
+        struct game publisher = game_start(publish_for_ever, NULL),
+                    victim = game_start(read_for_ever, NULL);
+        struct game reader = game_start(read_for_ever, NULL);
 
-        wait_for(&publisher);
-        wait_for(&victim);
-        wait_for(&reader);
+        game_await(&publisher);
+        game_await(&victim);
+        game_await(&reader);
         for (int i = 0; i < round * 10; i++) /* a moment that differs from round to round */
             line_client_call(&operator, "core.ping", NULL);
         if (round % 2 == 0) {
@@ -738,22 +639,22 @@ START_TEST(random_kills_leave_no_stuck_publisher_and_no_descriptor)
 }
 END_TEST
 
-static int publish_past_a_stopped_reader(int talk, int listen)
+static int publish_past_a_stopped_reader(const struct game_side *side)
 {
-    struct ec_client *client = join("publisher");
+    struct ec_client *client = game_join("publisher", engine.socket_path);
     struct ec_publisher *publisher;
     struct ec_publisher_stats stats;
 
     know_shot(client);
     publisher = publisher_of(client);
-    say(talk);
-    hear(listen);                       /* the reader is stopped */
+    game_say(side);
+    game_hear(side);                    /* the reader is stopped */
     for (uint64_t n = 0; n < 5000; n++) /* several times the ring */
         publish_shot(publisher, n);
     ec_publisher_stats(publisher, &stats);
     GAME_CHECK(stats.published == 5000 && stats.demoted == 1);
-    say(talk);
-    hear(listen);
+    game_say(side);
+    game_hear(side);
     ec_publisher_destroy(publisher);
     ec_client_destroy(client);
     return 0;
@@ -764,9 +665,9 @@ static void on_lost(void *context, const struct ec_loss *loss)
     *(uint64_t *)context += loss->events;
 }
 
-static int read_after_a_stop(int talk, int listen)
+static int read_after_a_stop(const struct game_side *side)
 {
-    struct ec_client *client = join("reader");
+    struct ec_client *client = game_join("reader", engine.socket_path);
     struct ec_subscriber *subscriber;
     uint64_t lost = 0;
     struct ec_subscriber_desc desc = { .types = (const char *[]) { "game.shot" },
@@ -777,8 +678,8 @@ static int read_after_a_stop(int talk, int listen)
 
     know_shot(client);
     GAME_CHECK(ec_subscriber_create(client, &desc, &subscriber, NULL) == EC_OK);
-    say(talk);
-    hear(listen);
+    game_say(side);
+    game_hear(side);
     while (ec_subscriber_poll(subscriber, on_shot, &seen, 1000) > 0)
         continue;
     GAME_CHECK(lost > 0 && seen.count + lost == 5000 && seen.next == 5000);
@@ -789,27 +690,25 @@ static int read_after_a_stop(int talk, int listen)
 
 START_TEST(a_stopped_reader_is_demoted_and_later_told_exactly_what_it_lost)
 {
-    struct game publisher = game_start(publish_past_a_stopped_reader), reader;
-    int status;
+    struct game publisher = game_start(publish_past_a_stopped_reader, NULL), reader;
 
-    wait_for(&publisher);
-    reader = game_start(read_after_a_stop);
-    wait_for(&reader);
-    ck_assert_int_eq(kill(reader.pid, SIGSTOP), 0);
-    ck_assert_int_eq(waitpid(reader.pid, &status, WUNTRACED), reader.pid);
-    tell(&publisher);
-    wait_for(&publisher);
-    ck_assert_int_eq(kill(reader.pid, SIGCONT), 0);
-    tell(&reader);
+    game_await(&publisher);
+    reader = game_start(read_after_a_stop, NULL);
+    game_await(&reader);
+    game_stop(&reader);
+    game_tell(&publisher);
+    game_await(&publisher);
+    game_continue(&reader);
+    game_tell(&reader);
     ck_assert_int_eq(game_end(&reader), 0);
-    tell(&publisher);
+    game_tell(&publisher);
     ck_assert_int_eq(game_end(&publisher), 0);
 }
 END_TEST
 
-static int scribble_over_own_cursors(int talk, int listen)
+static int scribble_over_own_cursors(const struct game_side *side)
 {
-    struct ec_client *client = join("hostile");
+    struct ec_client *client = game_join("hostile", engine.socket_path);
     struct ec_subscriber *subscriber;
     unsigned char *cursors = client->cursors.base;
     uint32_t random = 12345;
@@ -817,50 +716,49 @@ static int scribble_over_own_cursors(int talk, int listen)
     know_shot(client);
     subscriber = subscriber_of(client, EC_EVENT_RELIABLE);
     (void)subscriber;
-    say(talk);
-    (void)listen;
+    game_say(side);
     for (uint32_t i = 0; getppid() != 1; i++) { /* until it is killed */
         random = random * 1664525u + 1013904223u;
         cursors[random % sizeof(struct ec_cursor_segment)] = (unsigned char)(random >> 24);
         if (i == 2000000)
-            say(talk);
+            game_say(side);
     }
     return 1;
 }
 
 START_TEST(a_client_that_scribbles_over_its_cursors_harms_nobody_else)
 {
-    struct game publisher = game_start(publish_many), hostile, reader;
+    struct game publisher = game_start(publish_many, NULL), hostile, reader;
 
-    wait_for(&publisher);
-    hostile = game_start(scribble_over_own_cursors);
-    wait_for(&hostile);
-    reader = game_start(read_many);
-    wait_for(&reader);
-    tell(&publisher);
+    game_await(&publisher);
+    hostile = game_start(scribble_over_own_cursors, NULL);
+    game_await(&hostile);
+    reader = game_start(read_many, NULL);
+    game_await(&reader);
+    game_tell(&publisher);
     ck_assert_int_eq(game_end(&reader), 0); /* all events, in order */
-    wait_for(&hostile);
+    game_await(&hostile);
     ck_assert(line_has(line_client_call(&operator, "core.ping", NULL), "pong", "true"));
     ck_assert_ptr_nonnull(strstr(line_client_call(&operator, "event.stats", NULL), "game.shot"));
     ck_assert_ptr_nonnull(strstr(line_client_call(&operator, "client.list", NULL), "hostile"));
     ck_assert_int_eq(game_kill(&hostile), -SIGKILL);
-    tell(&publisher);
+    game_tell(&publisher);
     ck_assert_int_eq(game_end(&publisher), 0);
 }
 END_TEST
 
-static int publish_without_a_daemon(int talk, int listen)
+static int publish_without_a_daemon(const struct game_side *side)
 {
-    struct ec_client *client = join("publisher");
+    struct ec_client *client = game_join("publisher", engine.socket_path);
     struct ec_publisher *publisher;
 
     know_shot(client);
     publisher = publisher_of(client);
-    say(talk);
-    hear(listen); /* the daemon is dead */
+    game_say(side);
+    game_hear(side); /* the daemon is dead */
     for (uint64_t n = 0; n < MANY; n++)
         publish_shot(publisher, n);
-    hear(listen);
+    game_hear(side);
     ec_publisher_destroy(publisher);
     ec_client_destroy(client);
     return 0;
@@ -868,16 +766,16 @@ static int publish_without_a_daemon(int talk, int listen)
 
 START_TEST(events_between_games_go_on_when_the_daemon_is_killed)
 {
-    struct game publisher = game_start(publish_without_a_daemon), reader;
+    struct game publisher = game_start(publish_without_a_daemon, NULL), reader;
     struct daemon_process next = { 0 };
 
-    wait_for(&publisher);
-    reader = game_start(read_many);
-    wait_for(&reader);
+    game_await(&publisher);
+    reader = game_start(read_many, NULL);
+    game_await(&reader);
     ck_assert_int_eq(daemon_kill(&engine), -SIGKILL);
-    tell(&publisher);
+    game_tell(&publisher);
     ck_assert_int_eq(game_end(&reader), 0);
-    tell(&publisher);
+    game_tell(&publisher);
     ck_assert_int_eq(game_end(&publisher), 0);
     engine = next; /* for tear_down */
     ck_assert_msg(daemon_start(&engine, patient), "%s", engine.why);
