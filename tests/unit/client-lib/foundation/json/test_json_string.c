@@ -4,6 +4,8 @@
 #include <check.h>
 #include <stdlib.h>
 
+#include "support/often.h"
+
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const struct {
@@ -62,8 +64,8 @@ START_TEST(each_code_point_is_encoded_as_valid_utf8)
         size_t length = ec_json_encode_utf8(code_point, bytes);
         bool is_surrogate = code_point >= 0xD800 && code_point <= 0xDFFF;
 
-        ck_assert_int_eq(ec_json_utf8_length(bytes, bytes + length),
-                         is_surrogate ? -1 : (int)length);
+        ASSERT_OFTEN(ec_json_utf8_length(bytes, bytes + length) ==
+                     (is_surrogate ? -1 : (int)length));
     }
 }
 END_TEST

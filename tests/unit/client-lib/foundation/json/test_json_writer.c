@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/often.h"
+
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static char buffer[1 << 16];
@@ -468,34 +470,34 @@ static void read_expected(struct ec_json_span value)
     double real;
     bool boolean;
 
-    ck_assert_int_eq(ec_json_type_of(value), e->type);
+    ASSERT_OFTEN(ec_json_type_of(value) == e->type);
     if (e->type == EC_JSON_BOOLEAN) {
-        ck_assert_int_eq(ec_json_get_boolean(value, &boolean), EC_OK);
-        ck_assert_uint_eq(boolean, e->u64);
+        ASSERT_OFTEN(ec_json_get_boolean(value, &boolean) == EC_OK);
+        ASSERT_OFTEN(boolean == e->u64);
     } else if (e->type == EC_JSON_NUMBER && e->bytes == 0) {
-        ck_assert_int_eq(ec_json_get_i64(value, &i64), EC_OK);
-        ck_assert_int_eq(i64, e->i64);
+        ASSERT_OFTEN(ec_json_get_i64(value, &i64) == EC_OK);
+        ASSERT_OFTEN(i64 == e->i64);
     } else if (e->type == EC_JSON_NUMBER) {
-        ck_assert_int_eq(ec_json_get_double(value, &real), EC_OK);
-        ck_assert(real == e->real && signbit(real) == signbit(e->real));
+        ASSERT_OFTEN(ec_json_get_double(value, &real) == EC_OK);
+        ASSERT_OFTEN(real == e->real && signbit(real) == signbit(e->real));
     } else if (e->type == EC_JSON_STRING && e->bytes == SIZE_MAX) {
-        ck_assert_int_eq(ec_json_get_hex64(value, &u64), EC_OK);
-        ck_assert_uint_eq(u64, e->u64);
+        ASSERT_OFTEN(ec_json_get_hex64(value, &u64) == EC_OK);
+        ASSERT_OFTEN(u64 == e->u64);
     } else if (e->type == EC_JSON_STRING) {
-        ck_assert_int_eq(ec_json_get_string(value, text, sizeof text, &bytes), EC_OK);
-        ck_assert_uint_eq(bytes, e->bytes);
-        ck_assert(memcmp(text, e->text, bytes) == 0);
+        ASSERT_OFTEN(ec_json_get_string(value, text, sizeof text, &bytes) == EC_OK);
+        ASSERT_OFTEN(bytes == e->bytes);
+        ASSERT_OFTEN(memcmp(text, e->text, bytes) == 0);
     } else if (e->type == EC_JSON_ARRAY) {
         for (; ec_json_next_element(&iterator, &inner); count++)
             read_expected(inner);
-        ck_assert_uint_eq(count, e->bytes);
+        ASSERT_OFTEN(count == e->bytes);
     } else if (e->type == EC_JSON_OBJECT) {
         for (; ec_json_next_member(&iterator, &name, &inner); count++) {
             (void)snprintf(text, sizeof text, "%zu\t\xC3\xA4", count);
-            ck_assert(ec_json_string_equals(name, text));
+            ASSERT_OFTEN(ec_json_string_equals(name, text));
             read_expected(inner);
         }
-        ck_assert_uint_eq(count, e->bytes);
+        ASSERT_OFTEN(count == e->bytes);
     }
 }
 
@@ -525,21 +527,25 @@ START_TEST(random_bytes_as_strings_are_always_valid_json)
 
         ec_json_writer_rewind(&w, 0);
         ec_json_string_n(&w, bytes, random_bytes(bytes, sizeof bytes));
-        ck_assert_int_eq(ec_json_writer_status(&w), EC_OK);
-        ck_assert_int_eq(ec_json_check(w.base, w.bytes, NULL, NULL), EC_OK);
+        ASSERT_OFTEN(ec_json_writer_status(&w) == EC_OK);
+        ASSERT_OFTEN(ec_json_check(w.base, w.bytes, NULL, NULL) == EC_OK);
     }
 }
 END_TEST
 
-/* Compile a locale with a decimal comma, as few systems have one ready, and enter it. */
+/* Compile a locale of nothing but a decimal comma, as few systems have one ready, and enter it.
+ * localedef warns of all that is not in it, and says so with its exit status. */
 static bool enter_decimal_comma(const char *directory)
 {
     char command[256];
 
     (void)snprintf(command, sizeof command,
-                   "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1", directory);
-    return system(command) == 0 && setenv("LOCPATH", directory, 1) == 0 &&
-           setlocale(LC_ALL, "de_DE.UTF-8") != NULL && localeconv()->decimal_point[0] == ',';
+                   "cd %s && printf 'LC_NUMERIC\\ndecimal_point \"<U002C>\"\\n"
+                   "thousands_sep \"\"\\ngrouping -1\\nEND LC_NUMERIC\\n' >source && "
+                   "localedef -c -i source -f ANSI_X3.4-1968 ./comma >messages 2>&1",
+                   directory);
+    return system(command) != -1 && setenv("LOCPATH", directory, 1) == 0 &&
+           setlocale(LC_NUMERIC, "comma") != NULL && localeconv()->decimal_point[0] == ',';
 }
 
 static void remove_directory(const char *directory)
@@ -560,8 +566,7 @@ START_TEST(a_locale_with_decimal_comma_changes_nothing)
     entered = enter_decimal_comma(directory);
     remove_directory(directory);
     if (!entered) {
-        (void)fprintf(stderr,
-                      "skipped: localedef or the source of the locale de_DE is not installed\n");
+        (void)fprintf(stderr, "skipped: localedef is not installed\n");
         return;
     }
     (void)snprintf(text, sizeof text, "%.1f", 0.5);
@@ -580,7 +585,7 @@ START_TEST(a_locale_with_decimal_comma_changes_nothing)
     ck_assert(value == 1.7976931348623157e308);
     ck_assert_int_eq(ec_json_check("1.7976931348623159e308", 22, NULL, NULL), EC_ERR_PARSE);
     ck_assert_int_eq(ec_json_check("1,5", 3, NULL, NULL), EC_ERR_PARSE);
-    (void)setlocale(LC_ALL, "C");
+    (void)setlocale(LC_NUMERIC, "C");
 }
 END_TEST
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "support/memory_rows.h"
+#include "support/often.h"
 
 static struct memory_rows *rows;
 
@@ -426,12 +427,12 @@ static void model_alloc(struct ec_arena *arena)
     const size_t align = (size_t)1 << random_below(9);
     unsigned char *at = ec_arena_alloc(arena, bytes, align);
 
-    ck_assert(bytes != 0 || at == NULL);
+    ASSERT_OFTEN(bytes != 0 || at == NULL);
     if (at == NULL) {
         model.failed++;
         return;
     }
-    ck_assert_uint_eq((uintptr_t)at & (align - 1), 0);
+    ASSERT_OFTEN(((uintptr_t)at & (align - 1)) == 0);
     model.blocks[model.count] =
         (struct model_block) { at, bytes, (unsigned char)(1 + random_below(200)) };
     memset(at, model.blocks[model.count].fill, bytes);
@@ -443,9 +444,9 @@ static void model_rewind(struct ec_arena *arena)
 {
     const size_t depth = random_below(model.depth);
 
-    ck_assert_int_eq(ec_arena_rewind(arena, &model.scopes[depth].marker), EC_OK);
+    ASSERT_OFTEN(ec_arena_rewind(arena, &model.scopes[depth].marker) == EC_OK);
     for (size_t i = depth; i < model.depth; i++, model.failed++)
-        ck_assert_int_eq(ec_arena_rewind(arena, &model.scopes[i].marker), EC_ERR_STALE);
+        ASSERT_OFTEN(ec_arena_rewind(arena, &model.scopes[i].marker) == EC_ERR_STALE);
     model.count = model.scopes[depth].count;
     model.depth = depth;
 }
@@ -495,7 +496,7 @@ START_TEST(an_arena_behaves_like_its_model)
         if (what < 900 && model.count < BLOCKS_MAX) {
             model_alloc(arena);
         } else if (what < 940 && model.depth < 64) {
-            ck_assert_int_eq(ec_arena_mark(arena, &model.scopes[model.depth].marker), EC_OK);
+            ASSERT_OFTEN(ec_arena_mark(arena, &model.scopes[model.depth].marker) == EC_OK);
             model.scopes[model.depth++].count = model.count;
         } else if (what < 980 && model.depth > 0) {
             model_rewind(arena);
