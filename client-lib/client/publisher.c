@@ -164,7 +164,7 @@ int ec_publisher_create(struct ec_client *client, const struct ec_publisher_desc
         .mirrored = true,
         .block_bytes = desc->block_bytes,
         .block_count = desc->block_bytes != 0 && desc->block_count == 0 ? BLOCK_COUNT_DEFAULT
-                                                                       : desc->block_count,
+                                                                        : desc->block_count,
     };
     struct ec_publisher *made = calloc(1, sizeof *made);
     int rc;

@@ -117,17 +117,14 @@ static bool find_head(struct ec_subscriber *subscriber, struct ec_peer_port *por
 
         if (rc == EC_AGAIN)
             break;
-        if (rc == EC_ERR_STALE) {
-            tell_lost(subscriber, port, false);
-        } else if (rc < 0) {
+        if (rc < 0 && rc != EC_ERR_STALE)
             port->broken = true;
-        } else if (wants(subscriber, port->head.header.type)) {
+        else if (rc == EC_OK && wants(subscriber, port->head.header.type))
             port->has_head = true;
-        } else if (ec_port_intact(reading)) {
+        else if (rc == EC_OK && ec_port_intact(reading))
             ec_port_advance(reading, &port->head);
-        } else {
-            tell_lost(subscriber, port, false);
-        }
+        else
+            tell_lost(subscriber, port, false); /* lapped, before or while its type was read */
     }
     return port->has_head;
 }

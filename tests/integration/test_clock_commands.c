@@ -55,10 +55,12 @@ START_TEST(the_three_default_clocks_are_there)
 {
     const char *reply = call("clock.get", "{}");
 
-    ck_assert_msg(strstr(reply, "\"name\":\"physics\",\"rate\":\"60/1\",\"hz\":60,\"source\":\"game\""),
-                  "%s", reply);
-    ck_assert_msg(strstr(reply, "\"name\":\"network\",\"rate\":\"20/1\",\"hz\":20,\"source\":\"real\""),
-                  "%s", reply);
+    ck_assert_msg(
+        strstr(reply, "\"name\":\"physics\",\"rate\":\"60/1\",\"hz\":60,\"source\":\"game\""), "%s",
+        reply);
+    ck_assert_msg(
+        strstr(reply, "\"name\":\"network\",\"rate\":\"20/1\",\"hz\":20,\"source\":\"real\""), "%s",
+        reply);
     ck_assert_msg(strstr(reply, "\"name\":\"ai\",\"rate\":\"10/1\",\"hz\":10,\"source\":\"game\""),
                   "%s", reply);
     ck_assert_msg(strstr(reply, "\"jitter_last_minute_ns\":{\"p50\":"), "%s", reply);
@@ -123,17 +125,21 @@ static const struct {
     { "clock.scale", "{\"scale\":1000000000}", "-32602", "scale", "expected 0 to 100" },
     { "clock.scale", "{\"scale\":100.000000001}", "-32602", "scale", "expected 0 to 100" },
     { "clock.scale", "{\"scale\":0.0000000001}", "-32602", "scale", "nine decimals" },
-    { "clock.step.rate", "{\"name\":\"ai\",\"rate\":\"0/1\"}", "-32602", "rate", "1/3600 to 10000" },
-    { "clock.step.rate", "{\"name\":\"ai\",\"rate\":\"1/0\"}", "-32602", "rate", "1/3600 to 10000" },
-    { "clock.step.rate", "{\"name\":\"ai\",\"rate\":\"a/b\"}", "-32602", "rate", "1/3600 to 10000" },
+    { "clock.step.rate", "{\"name\":\"ai\",\"rate\":\"0/1\"}", "-32602", "rate",
+      "1/3600 to 10000" },
+    { "clock.step.rate", "{\"name\":\"ai\",\"rate\":\"1/0\"}", "-32602", "rate",
+      "1/3600 to 10000" },
+    { "clock.step.rate", "{\"name\":\"ai\",\"rate\":\"a/b\"}", "-32602", "rate",
+      "1/3600 to 10000" },
     { "clock.step.rate", "{\"name\":\"ai\",\"hz\":20000}", "-32602", "hz", "1/3600 to 10000" },
     { "clock.step.rate", "{\"name\":\"ai\"}", "-32602", "rate", "one of them" },
     { "clock.step.rate", "{\"name\":\"no\",\"hz\":20}", "-32005", "name", "physics, network, ai" },
     { "clock.step.advance", "{\"name\":\"no\"}", "-32005", "name", "physics, network, ai" },
     { "clock.step.create", "{\"name\":\"ai\",\"hz\":5}", "-32006", "name", "already" },
-    { "clock.step.create", "{\"name\":\"x\",\"hz\":5,\"late\":\"never\"}", "-32602", "late", "burst" },
-    { "clock.step.create", "{\"name\":\"x\",\"hz\":5,\"source\":\"real\",\"late\":\"slow\"}", "-32602",
-      "late", "real time cannot be slowed" },
+    { "clock.step.create", "{\"name\":\"x\",\"hz\":5,\"late\":\"never\"}", "-32602", "late",
+      "burst" },
+    { "clock.step.create", "{\"name\":\"x\",\"hz\":5,\"source\":\"real\",\"late\":\"slow\"}",
+      "-32602", "late", "real time cannot be slowed" },
     { "clock.step.create", "{\"name\":\"real\",\"hz\":5}", "-32602", "name", "no step clocks" },
     { "clock.rollback", "{\"game_ns\":-5}", "-32005", "game_ns", "expected 0 to " },
     { "clock.rollback", "{\"game_ns\":99000000000000}", "-32005", "game_ns", "expected 0 to " },
@@ -215,7 +221,8 @@ START_TEST(timers_fire_on_real_time_game_time_and_steps_with_the_event_they_name
     ck_assert_int_eq(number(line, "timer_id"), id);
     ck_assert_msg(line_has(line, "clock", "\"real\""), "%s", line);
 
-    id = arm("{\"clock\":\"physics\",\"in_steps\":3,\"event\":\"game.spawn\",\"payload\":{\"what\":77}}");
+    id = arm(
+        "{\"clock\":\"physics\",\"in_steps\":3,\"event\":\"game.spawn\",\"payload\":{\"what\":77}}");
     line = next_event("timer.fired");
     ck_assert_int_eq(number(line, "timer_id"), id);
     line = next_event("game.spawn");

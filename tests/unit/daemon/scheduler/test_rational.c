@@ -60,7 +60,8 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_add_loop_test(tests, a_fraction_is_what_its_text_says, 0, (int)(sizeof cases / sizeof *cases));
+    tcase_add_loop_test(tests, a_fraction_is_what_its_text_says, 0,
+                        (int)(sizeof cases / sizeof *cases));
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -282,7 +282,8 @@ START_TEST(level_3_of_the_breaker_halves_the_rate_of_clocks_that_allow_it)
     due_ns = outcome.deadline_ns;
     ck_assert_int_eq(due_ns, START_NS + 33333334); /* this step comes as it was due */
     wake_late(0);
-    ck_assert_int_eq(outcome.deadline_ns, START_NS + 66666667); /* the next one a double period later */
+    ck_assert_int_eq(outcome.deadline_ns,
+                     START_NS + 66666667); /* the next one a double period later */
     state.level = 2;
     scheduler_turn(&state, START_NS + 40 * MS, &outcome);
     wake_late(0);
