@@ -19,7 +19,6 @@ struct events;
 struct resources;
 struct scheduler;
 struct segments;
-struct telemetry;
 
 struct services {
     struct uv_loop_s *loop;
@@ -35,7 +34,6 @@ struct services {
     struct clients *clients;
     struct events *events;
     struct scheduler *scheduler;
-    struct telemetry *telemetry;
     struct resources *resources;
     struct breaker *breaker;
     struct control *control;

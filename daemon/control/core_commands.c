@@ -26,6 +26,12 @@
 #define TIER "development"
 #endif
 
+#ifdef __clang__
+#define COMPILER __VERSION__ /* names itself */
+#else
+#define COMPILER "gcc " __VERSION__
+#endif
+
 #ifndef EC_COMMIT
 #define EC_COMMIT "unknown" /* the build says what it was built from, if it knows */
 #endif
@@ -122,7 +128,7 @@ int cmd_core_info(struct request *request)
     write_counters(services->counters, w);
     ec_json_member_object(w, "build");
     ec_json_member_string(w, "tier", TIER);
-    ec_json_member_string(w, "compiler", __VERSION__);
+    ec_json_member_string(w, "compiler", COMPILER);
     ec_json_member_string(w, "commit", EC_COMMIT);
     ec_json_object_end(w);
     ec_json_object_end(w);
