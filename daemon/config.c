@@ -61,6 +61,7 @@ static int read_layers(const struct config_source *source, struct config_set *se
                        struct ec_error *why);
 static int set_defaults(struct config_set *set, struct ec_error *why);
 static void set_finish(struct config_set *set);
+static int check_can_be_read_again(const char *path, struct ec_error *why);
 static int read_file(struct config_text *text, struct ec_error *why);
 static int apply_object(struct config_text *text, struct config_set *set, const char *prefix,
                         struct ec_json_span object, struct ec_error *why);
@@ -160,8 +161,10 @@ int config_reload(struct config *config, bool changed[EC_CONFIGS], struct ec_err
 {
     struct config_set fresh = { 0 };
     bool any = false;
-    int rc = read_layers(&config->source, &fresh, why);
+    int rc = check_can_be_read_again(config->source.file, why);
 
+    if (rc == EC_OK)
+        rc = read_layers(&config->source, &fresh, why);
     for (size_t i = 0; i < EC_CONFIGS; i++)
         changed[i] =
             rc == EC_OK && !is_same(&ec_configs[i], &config->set.values[i], &fresh.values[i]);
@@ -263,6 +266,17 @@ static void set_finish(struct config_set *set)
 {
     for (size_t i = 0; i < EC_CONFIGS; i++)
         value_finish(&set->values[i]);
+}
+
+/* At the start a pipe is as good as a file (--config <(command)). Later the loop must not wait for
+ * whoever writes to it. */
+static int check_can_be_read_again(const char *path, struct ec_error *why)
+{
+    struct stat st;
+
+    if (path == NULL || stat(path, &st) < 0 || S_ISREG(st.st_mode))
+        return EC_OK; /* what is not there is said when it is opened */
+    return ec_fail(why, EC_ERR_STATE, "%s: is not a regular file, which alone is read again", path);
 }
 
 /* Read the whole file and check that it is one JSON object. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static char directory[32], path[64];
@@ -284,6 +285,18 @@ START_TEST(a_reload_of_a_wrong_file_changes_nothing)
 }
 END_TEST
 
+START_TEST(a_reload_does_not_wait_for_who_writes_to_a_pipe)
+{
+    bool changed[EC_CONFIGS];
+
+    ck_assert_int_eq(create("{\"control.batch\":7}", NULL, 0), EC_OK);
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_int_eq(config_reload(config, changed, &why), EC_ERR_STATE);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_control_batch), 7);
+}
+END_TEST
+
 START_TEST(a_reload_without_a_change_keeps_the_version)
 {
     bool changed[EC_CONFIGS];
@@ -329,6 +342,7 @@ int main(void)
     tcase_add_test(tcase, a_name_of_any_length_is_only_unknown);
     tcase_add_test(tcase, a_reload_applies_what_may_change_and_tells);
     tcase_add_test(tcase, a_reload_of_a_wrong_file_changes_nothing);
+    tcase_add_test(tcase, a_reload_does_not_wait_for_who_writes_to_a_pipe);
     tcase_add_test(tcase, a_reload_without_a_change_keeps_the_version);
     tcase_add_test(tcase, a_key_that_goes_from_the_file_gets_its_default_back);
     suite_add_tcase(suite, tcase);
