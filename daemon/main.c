@@ -1,5 +1,6 @@
 /* engine-cored: arguments, signals, the service manager, and the main loop. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -56,6 +57,7 @@ static const char help[] =
     "Exit codes: 0 it ended in good order, 1 it could not start (the reason is on stderr), 2 wrong\n"
     "usage.\n";
 
+static void fill_standard_descriptors(void);
 static int parse(int argc, char **argv, struct arguments *arguments);
 static int run(const struct arguments *arguments);
 static void raise_descriptor_limit(void);
@@ -68,8 +70,10 @@ static void watch_end(struct watch *watch);
 int main(int argc, char **argv)
 {
     struct arguments arguments = { 0 };
-    int rc = parse(argc, argv, &arguments);
+    int rc;
 
+    fill_standard_descriptors();
+    rc = parse(argc, argv, &arguments);
     if (rc >= 0)
         return rc;
     if (arguments.print != NULL) {
@@ -83,6 +87,18 @@ int main(int argc, char **argv)
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_CANNOT_START;
     }
     return run(&arguments);
+}
+
+/* Who starts us with stderr closed must not get log lines into whatever has its number instead. */
+static void fill_standard_descriptors(void)
+{
+    int fd;
+
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
 }
 
 /* Returns an exit code, or -1 to go on. */

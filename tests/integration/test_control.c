@@ -826,6 +826,22 @@ START_TEST(a_user_without_a_right_is_told_so)
 }
 END_TEST
 
+/* Its descriptors must not take the places of stdout and stderr, to which it writes. */
+START_TEST(a_daemon_may_be_started_with_everything_closed)
+{
+    struct daemon_process second;
+    struct line_client mute_client;
+
+    ck_assert(daemon_prepare(&second));
+    second.is_mute = true;
+    ck_assert_msg(daemon_start(&second, NULL), "%s", second.why);
+    ck_assert(line_client_connect(&mute_client, second.socket_path));
+    ck_assert(line_has(line_client_call(&mute_client, "core.ping", NULL), "pong", "true"));
+    line_client_close(&mute_client);
+    ck_assert_int_eq(daemon_stop(&second), 0);
+}
+END_TEST
+
 START_TEST(a_daemon_without_descriptors_left_hangs_up_and_goes_on)
 {
     struct daemon_process second = { 0 };
@@ -941,6 +957,7 @@ int main(void)
     tcase_add_test(of_protocol, ten_thousand_visitors_leave_nothing_behind);
     tcase_add_test(of_protocol, a_connection_too_many_is_told_so);
     tcase_add_test(of_protocol, a_user_without_a_right_is_told_so);
+    tcase_add_test(of_protocol, a_daemon_may_be_started_with_everything_closed);
     tcase_add_test(of_protocol, a_daemon_without_descriptors_left_hangs_up_and_goes_on);
     tcase_add_test(of_protocol, one_that_never_reads_does_not_disturb_the_others);
     suite_add_tcase(suite, of_protocol);

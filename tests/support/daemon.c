@@ -178,6 +178,8 @@ static void exec_daemon(const struct daemon_process *daemon, const char *const *
     setenv("NOTIFY_SOCKET", daemon->notify_path, 1);
     if (daemon->listen_fd > 0 && !pass_listen_fd(daemon->listen_fd))
         return;
+    for (int standard = STDIN_FILENO; daemon->is_mute && standard <= STDERR_FILENO; standard++)
+        close(standard);
     execv(path, (char *const *)(void *)argv);
 }
 

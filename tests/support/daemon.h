@@ -33,6 +33,7 @@ struct daemon_process {
     char notify_path[96]; /* the socket that it reports to */
     int notify_fd;
     int listen_fd; /* of the test: passed by socket activation when it is not 0 */
+    bool is_mute;  /* started with stdin, stdout and stderr closed */
     char why[256]; /* the reason of a failed start */
 };
 

@@ -76,8 +76,10 @@ int ctl_fail(int code, const char *format, ...)
 
 int ctl_flush(void)
 {
-    return fflush(stdout) == 0 ? EXIT_DONE
-                               : ctl_fail(EXIT_ANSWERED_ERROR, "write: %s", strerror(errno));
+    if (fflush(stdout) != 0)
+        return ctl_fail(EXIT_ANSWERED_ERROR, "write: %s", strerror(errno));
+    /* An earlier write may have failed, of which only this is left. */
+    return ferror(stdout) == 0 ? EXIT_DONE : ctl_fail(EXIT_ANSWERED_ERROR, "write error");
 }
 
 int ctl_exit_code(int error_code)
