@@ -126,6 +126,7 @@ static int open_port(struct ec_publisher *publisher, const char *name, uint32_t 
     ec_json_object_begin(&w);
     ec_json_member_string(&w, "name", name);
     ec_json_member_u64(&w, "bytes", ring_bytes);
+    ec_json_member_u64(&w, "blocks", publisher->writer.block_count);
     ec_json_object_end(&w);
     request[w.bytes] = '\0';
     call.params = request;

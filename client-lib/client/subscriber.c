@@ -89,6 +89,18 @@ void ec_subscriber_remove_port(struct ec_subscriber *subscriber, uint32_t port_i
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static void write_start(struct ec_json_writer *w, const struct ec_subscriber_desc *desc)
+{
+    ec_json_key(w, "start");
+    if (desc->start == EC_START_HISTORY) {
+        ec_json_object_begin(w);
+        ec_json_member_u64(w, "history", desc->history);
+        ec_json_object_end(w);
+    } else {
+        ec_json_string(w, desc->start == EC_START_KEYFRAME ? "keyframe" : "tail");
+    }
+}
+
 static int write_request(struct ec_json_writer *w, const struct ec_subscriber_desc *desc,
                          struct ec_error *why)
 {
@@ -103,6 +115,7 @@ static int write_request(struct ec_json_writer *w, const struct ec_subscriber_de
     }
     ec_json_member_string(w, "policy", desc->policy == EC_EVENT_LOSSY ? "lossy" : "reliable");
     ec_json_member_boolean(w, "foreign", desc->foreign_only);
+    write_start(w, desc);
     ec_json_member_array(w, "fds");
     ec_json_string(w, "doorbell");
     ec_json_array_end(w);

@@ -374,6 +374,12 @@ int cmd_event_port_open(struct request *request)
                           request->why);
     if (rc < 0)
         return ec_error_prefix(request->why, rc, "open port %s", params->name.string);
+    if (params->blocks.present && params->blocks.integer != port->view.block_count) {
+        rc = ec_fail(request->why, EC_ERR_PARAM, "blocks is %lld, but the segment has %u",
+                     (long long)params->blocks.integer, port->view.block_count);
+        routes_close_port(&events->routes, port);
+        return rc;
+    }
     ec_json_object_begin(request->result);
     ec_json_member_u64(request->result, "port_id", port->id);
     ec_json_member_i64(request->result, "stall_ms",
@@ -399,7 +405,50 @@ int cmd_event_port_close(struct request *request)
     return EC_OK;
 }
 
-static int write_reader_ports(struct request *request, const struct route_reader *reader)
+struct start {
+    enum ec_port_start kind;
+    uint32_t history;
+};
+
+static int parse_start(const struct param *param, struct start *start, struct ec_error *why)
+{
+    static const char *const names[] = { "history" };
+    struct ec_json_span value = { 0 };
+    struct ec_json_fields members = { .names = names, .values = &value, .count = 1 };
+    int64_t history = 0;
+
+    *start = (struct start) { .kind = EC_PORT_START_TAIL };
+    if (ec_json_string_equals(param->span, "tail"))
+        return EC_OK;
+    start->kind = EC_PORT_START_KEYFRAME;
+    if (ec_json_string_equals(param->span, "keyframe"))
+        return EC_OK;
+    start->kind = EC_PORT_START_HISTORY;
+    if (ec_json_type_of(param->span) != EC_JSON_OBJECT ||
+        ec_json_bind(param->span, &members) != EC_OK || members.unknown.bytes != 0 ||
+        ec_json_get_i64(value, &history) != EC_OK || history < 1 || history >= EC_PORT_MARKS)
+        return ec_fail(why, EC_ERR_PARAM,
+                       "start: expected \"tail\", \"keyframe\" or {\"history\": 1..%d}",
+                       EC_PORT_MARKS - 1);
+    start->history = (uint32_t)history;
+    return EC_OK;
+}
+
+/* Where the reader begins in the ring, as of now; the library looks again once it is admitted. */
+static void write_start(const struct route_port *port, const struct start *start,
+                        struct ec_json_writer *w)
+{
+    struct ec_cursor_slot scratch;
+    struct ec_port_reading reading;
+
+    memset(&scratch, 0, sizeof scratch);
+    ec_port_reading_init(&reading, &port->view, &scratch, 0, start->kind, start->history);
+    ec_json_member_u64(w, "position", reading.position);
+    ec_json_member_u64(w, "sequence", reading.expected);
+}
+
+static int write_reader_ports(struct request *request, const struct route_reader *reader,
+                              const struct start *start)
 {
     struct ec_json_writer *w = request->result;
 
@@ -420,6 +469,7 @@ static int write_reader_ports(struct request *request, const struct route_reader
         ec_json_member_u64(w, "bytes", link->port->ring_bytes);
         ec_json_member_u64(w, "cursor", link->cursor);
         ec_json_member_u64(w, "reader_slot", link->reader_slot);
+        write_start(link->port, start, w);
         ec_json_object_end(w);
     }
     ec_json_array_end(w);
@@ -436,6 +486,7 @@ int cmd_event_reader_open(struct request *request)
     struct route_reader *reader;
     uint32_t count;
     bool wants_lossy, lossy;
+    struct start start = { EC_PORT_START_TAIL, 0 };
     int rc;
 
     if (owner == NULL)
@@ -444,6 +495,8 @@ int cmd_event_reader_open(struct request *request)
         return ec_fail(request->why, EC_ERR_PARAM,
                        "fds is [\"doorbell\"] with one descriptor, or absent with none");
     rc = parse_policy(&params->policy, &wants_lossy, request->why);
+    if (rc == EC_OK)
+        rc = parse_start(&params->start, &start, request->why);
     if (rc == EC_OK)
         rc = parse_types(request, params->types.span, types, &count, &lossy);
     if (rc == EC_OK && request->fd_count == 1)
@@ -462,7 +515,7 @@ int cmd_event_reader_open(struct request *request)
         return rc;
     if (request->fd_count == 1)
         request->fds[0] = -1; /* the reader's now */
-    rc = write_reader_ports(request, reader);
+    rc = write_reader_ports(request, reader, &start);
     if (rc < 0)
         routes_close_reader(&events->routes, reader);
     return rc;

@@ -492,6 +492,55 @@ START_TEST(a_json_subscriber_that_does_not_read_loses_the_oldest_and_is_told_how
 }
 END_TEST
 
+static int open_readers_by_hand(int talk, int listen)
+{
+    static const struct {
+        const char *start;
+        const char *answer;
+    } starts[] = {
+        { "\"tail\"", "\"sequence\":5" },     { "{\"history\":2}", "\"sequence\":3" },
+        { "\"keyframe\"", "\"sequence\":1" }, { "\"yesterday\"", NULL },
+        { "{\"history\":0}", NULL },          { "{\"history\":4096}", NULL },
+    };
+    struct ec_client *client = join("by hand");
+    struct ec_publisher *publisher;
+
+    (void)talk;
+    (void)listen;
+    know_shot(client);
+    publisher = publisher_of(client);
+    for (uint64_t n = 0; n < 5; n++) {
+        if (n == 1)
+            ec_publisher_keyframe(publisher);
+        publish_shot(publisher, n);
+    }
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++) {
+        struct ec_error why = { 0 };
+        char params[128], *result = NULL;
+        int rc;
+
+        snprintf(params, sizeof params, "{\"types\":[\"game.shot\"],\"start\":%s}",
+                 starts[i].start);
+        rc = ec_client_call(client, "event.reader.open", params, &result, &why);
+        if (starts[i].answer == NULL)
+            GAME_CHECK(rc == EC_ERR_PARAM && strstr(why.text, "4095") != NULL);
+        else
+            GAME_CHECK(rc == EC_OK && strstr(result, starts[i].answer) != NULL);
+        free(result);
+    }
+    ec_publisher_destroy(publisher);
+    ec_client_destroy(client);
+    return 0;
+}
+
+START_TEST(who_opens_a_reader_by_hand_is_told_where_it_begins)
+{
+    struct game game = game_start(open_readers_by_hand);
+
+    ck_assert_int_eq(game_end(&game), 0);
+}
+END_TEST
+
 /* ---- who is killed, stopped or hostile ------------------------------------------------------- */
 
 static int claim_and_hang(const struct game_side *side)
@@ -805,6 +854,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_type_that_makes_no_sense_is_not_registered, 0, COUNT(bad_types));
     tcase_add_test(tcase,
                    a_json_subscriber_that_does_not_read_loses_the_oldest_and_is_told_how_many);
+    tcase_add_test(tcase, who_opens_a_reader_by_hand_is_told_where_it_begins);
     tcase_add_test(tcase, what_a_killed_publisher_had_claimed_is_never_seen);
     tcase_add_test(tcase, random_kills_leave_no_stuck_publisher_and_no_descriptor);
     tcase_set_timeout(stalls, 110);
