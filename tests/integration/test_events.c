@@ -492,7 +492,7 @@ START_TEST(a_json_subscriber_that_does_not_read_loses_the_oldest_and_is_told_how
 }
 END_TEST
 
-static int open_readers_by_hand(int talk, int listen)
+static int open_readers_by_hand(const struct game_side *side)
 {
     static const struct {
         const char *start;
@@ -502,11 +502,10 @@ static int open_readers_by_hand(int talk, int listen)
         { "\"keyframe\"", "\"sequence\":1" }, { "\"yesterday\"", NULL },
         { "{\"history\":0}", NULL },          { "{\"history\":4096}", NULL },
     };
-    struct ec_client *client = join("by hand");
+    struct ec_client *client = game_join("by hand", engine.socket_path);
     struct ec_publisher *publisher;
 
-    (void)talk;
-    (void)listen;
+    (void)side;
     know_shot(client);
     publisher = publisher_of(client);
     for (uint64_t n = 0; n < 5; n++) {
@@ -535,7 +534,7 @@ static int open_readers_by_hand(int talk, int listen)
 
 START_TEST(who_opens_a_reader_by_hand_is_told_where_it_begins)
 {
-    struct game game = game_start(open_readers_by_hand);
+    struct game game = game_start(open_readers_by_hand, NULL);
 
     ck_assert_int_eq(game_end(&game), 0);
 }
