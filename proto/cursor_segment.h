@@ -23,15 +23,21 @@ struct ec_sleep_slot {
     alignas(EC_HOT_BYTES) _Atomic uint32_t epoch;
 };
 
-/* A reader's position in one port. The publisher admits the cursor when reader_id is the one that
- * the daemon announced: it is stored (release) after position. */
+/* A reader's position in one port. The publisher admits the cursor when reader_id names this reader and
+ * this port: it is stored (release) after position. The port belongs to it because a slot is used again
+ * as soon as a port is gone, when the reader may still be reading that one to its end. */
 struct ec_cursor_slot {
     alignas(EC_HOT_BYTES) _Atomic uint64_t position;
-    _Atomic uint64_t reader_id;
+    _Atomic uint64_t reader_id; /* ec_cursor_owner(); 0: nobody's */
     alignas(64) _Atomic uint64_t delivered;
     _Atomic uint64_t lost_events;
     _Atomic uint64_t lost_bytes;
 };
+
+static inline uint64_t ec_cursor_owner(uint32_t reader_id, uint32_t port_id)
+{
+    return (uint64_t)port_id << 32 | reader_id;
+}
 
 struct ec_reader_type {
     _Atomic uint64_t type; /* 0: free; the last row also counts types that found no row */

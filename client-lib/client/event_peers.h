@@ -47,9 +47,12 @@ struct ec_peer_port {
     uint32_t client_id;
     uint32_t reader_slot; /* in the port's readers[] */
     uint64_t delivered;
-    bool was_there; /* before the subscriber */
-    bool removed;   /* its publisher is gone: drain it, then unmap */
-    bool broken;    /* its ring made no sense */
+    bool was_there;  /* before the subscriber */
+    uint32_t cursor; /* in the client's cursor segment */
+    enum ec_port_start start;
+    bool removed;                /* its publisher is gone: drain it, then unmap */
+    struct ec_cursor_slot spare; /* then its cursor is here: the daemon may give away the other */
+    bool broken;                 /* its ring made no sense */
 };
 
 /* What the service thread tells a reading thread. */

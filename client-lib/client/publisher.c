@@ -86,7 +86,7 @@ void ec_publisher_add_reader(struct ec_publisher *publisher, struct ec_early *ne
     news->fds[1] = -1;
     reader->change.add = true;
     reader->change.peer = (struct ec_port_peer) {
-        .reader_id = news->reader_id,
+        .reader_id = ec_cursor_owner((uint32_t)news->reader_id, publisher->port_id),
         .cursor = &cursors->cursor[news->cursor].position,
         .cursor_owner = &cursors->cursor[news->cursor].reader_id,
         .epoch = &cursors->sleep[news->slot].epoch,
@@ -105,7 +105,7 @@ void ec_publisher_remove_reader(struct ec_publisher *publisher, uint64_t reader_
     if (removal == NULL)
         return; /* the reader is demoted once it holds the publisher up */
     removal->doorbell_fd = -1;
-    removal->change.peer.reader_id = reader_id;
+    removal->change.peer.reader_id = ec_cursor_owner((uint32_t)reader_id, publisher->port_id);
     ec_port_post(&publisher->writer, &removal->change);
 }
 

@@ -70,9 +70,8 @@ void ec_subscriber_add_port(struct ec_subscriber *subscriber, struct ec_early *n
     port->was_there = start != EC_PORT_START_OLDEST;
     memcpy(port->client, news->client, sizeof port->client);
     memcpy(port->name, news->name, sizeof port->name);
-    ec_port_reading_init(&port->reading, &port->view,
-                         &ec_client_cursors(subscriber->client)->cursor[news->cursor],
-                         subscriber->reader_id, start, subscriber->history);
+    port->cursor = news->cursor;
+    port->start = start;
     change->added = port;
     post(subscriber, change);
 }

@@ -21,6 +21,29 @@
 
 /* ---- ports come and go ----------------------------------------------------------------------- */
 
+/* The cursor is shown here, not by the service thread: its slot may have been that of a port that is
+ * still read to its end, which has left it by now. */
+static void add_port(struct ec_subscriber *subscriber, struct ec_peer_port *port)
+{
+    struct ec_cursor_slot *slot = &ec_client_cursors(subscriber->client)->cursor[port->cursor];
+
+    ec_port_reading_init(&port->reading, &port->view, slot,
+                         ec_cursor_owner((uint32_t)subscriber->reader_id, port->port_id),
+                         port->start, subscriber->history);
+    port->next = subscriber->ports;
+    subscriber->ports = port;
+}
+
+static void remove_port(struct ec_subscriber *subscriber, uint32_t port_id)
+{
+    for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next) {
+        if (port->port_id != port_id || port->removed)
+            continue;
+        port->removed = subscriber->has_removed = true;
+        ec_port_reading_leave(&port->reading, &port->spare);
+    }
+}
+
 void ec_subscriber_apply_changes(struct ec_subscriber *subscriber)
 {
     struct ec_subscriber_change *change, *ordered = NULL;
@@ -36,14 +59,10 @@ void ec_subscriber_apply_changes(struct ec_subscriber *subscriber)
     while (ordered != NULL) {
         struct ec_subscriber_change *next = ordered->next;
 
-        if (ordered->added != NULL) {
-            ordered->added->next = subscriber->ports;
-            subscriber->ports = ordered->added;
-        } else {
-            for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next)
-                if (port->port_id == ordered->removed_id)
-                    port->removed = subscriber->has_removed = true;
-        }
+        if (ordered->added != NULL)
+            add_port(subscriber, ordered->added);
+        else
+            remove_port(subscriber, ordered->removed_id);
         free(ordered);
         ordered = next;
     }

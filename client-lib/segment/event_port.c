@@ -748,11 +748,16 @@ void ec_port_seek(struct ec_port_reading *reading, enum ec_port_start start, uin
     ec_port_show_cursor(reading);
 }
 
-void ec_port_reading_finish(struct ec_port_reading *reading)
+void ec_port_reading_leave(struct ec_port_reading *reading, struct ec_cursor_slot *spare)
 {
     if (reading->slot != NULL)
         atomic_store_explicit(&reading->slot->reader_id, 0, memory_order_release);
-    reading->slot = NULL;
+    reading->slot = spare;
+}
+
+void ec_port_reading_finish(struct ec_port_reading *reading)
+{
+    ec_port_reading_leave(reading, NULL);
 }
 
 /* The event's payload lies in a block: find it, once the event itself is known to be whole. */

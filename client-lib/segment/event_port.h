@@ -60,7 +60,8 @@ struct ec_port_item {
 struct ec_port_peer {
     uint64_t reader_id;
     const _Atomic uint64_t *cursor;
-    const _Atomic uint64_t *cursor_owner; /* reader_id once the cursor is valid */
+    const _Atomic uint64_t
+        *cursor_owner; /* reader_id once the cursor is valid: see cursor_segment.h */
     const _Atomic uint32_t *epoch;
     int doorbell_fd; /* eventfd, not blocking */
     uint32_t slot;   /* in the port's readers[] */
@@ -217,7 +218,9 @@ void ec_port_reading_init(struct ec_port_reading *reading, const struct ec_port_
                           uint32_t history);
 /* Begin anew, further on: what is passed over is not counted as lost. */
 void ec_port_seek(struct ec_port_reading *reading, enum ec_port_start start, uint32_t history);
-/* Give the slot back: its reader_id becomes 0. */
+/* Give the slot back: its reader_id becomes 0. Reading may go on to the end of the port, with a slot that
+ * nobody looks at; with NULL it is over. */
+void ec_port_reading_leave(struct ec_port_reading *reading, struct ec_cursor_slot *spare);
 void ec_port_reading_finish(struct ec_port_reading *reading);
 
 /* Look at the next event.

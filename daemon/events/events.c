@@ -156,7 +156,7 @@ static void own_reader_added(void *context, const struct route_link *link)
         return; /* the reader validates and counts; it is just not woken */
     change->add = true;
     change->peer = (struct ec_port_peer) {
-        .reader_id = reader->id,
+        .reader_id = ec_cursor_owner(reader->id, link->port->id),
         .cursor = &cursors->cursor[link->cursor].position,
         .cursor_owner = &cursors->cursor[link->cursor].reader_id,
         .epoch = &cursors->sleep[reader->slot].epoch,
@@ -169,7 +169,8 @@ static void own_reader_added(void *context, const struct route_link *link)
 
 static void own_reader_removed(void *context, const struct route_link *link)
 {
-    struct ec_port_change change = { .peer.reader_id = link->reader->id };
+    struct ec_port_change change = { .peer.reader_id =
+                                         ec_cursor_owner(link->reader->id, link->port->id) };
     struct events *events = context;
     struct ec_port_change *removal = malloc(sizeof *removal);
 

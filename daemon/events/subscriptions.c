@@ -529,10 +529,10 @@ void subscriptions_port_added(struct subscriptions *subscriptions, const struct 
         return; /* its publisher never admits us, so nothing waits */
     port->port_id = link->port->id;
     port->client_id = link->port->owner->client_id;
-    ec_port_reading_init(&port->reading, &link->port->view,
-                         &own_cursors(subscriptions)->cursor[link->cursor], link->reader->id,
-                         subscriptions->reader == NULL ? EC_PORT_START_TAIL : EC_PORT_START_OLDEST,
-                         0);
+    ec_port_reading_init(
+        &port->reading, &link->port->view, &own_cursors(subscriptions)->cursor[link->cursor],
+        ec_cursor_owner(link->reader->id, link->port->id),
+        subscriptions->reader == NULL ? EC_PORT_START_TAIL : EC_PORT_START_OLDEST, 0);
     port->next = subscriptions->ports;
     subscriptions->ports = port;
     (void)!write(subscriptions->doorbell_fd, &(uint64_t) { 1 }, sizeof(uint64_t));

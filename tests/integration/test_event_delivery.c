@@ -37,6 +37,19 @@ static void tear_down(void)
     ck_assert_int_eq(daemon_stop(&engine), 0);
 }
 
+/* Start the daemon anew: a reader may hold up a publisher for a minute. */
+static void be_patient(void)
+{
+    struct daemon_process patient = { 0 };
+
+    line_client_close(&operator);
+    ck_assert_int_eq(daemon_stop(&engine), 0);
+    engine = patient;
+    ck_assert(daemon_prepare(&engine));
+    ck_assert(daemon_write_config(&engine, "{\"event\":{\"stall_ms\":60000}}"));
+    set_up();
+}
+
 static uint64_t from_environment(const char *name, uint64_t normally)
 {
     const char *text = getenv(name);
@@ -252,6 +265,88 @@ START_TEST(two_publishers_and_four_readers_agree_on_every_event)
 }
 END_TEST
 
+/* ---- ports come and go ----------------------------------------------------------------------- */
+
+#define FEW_EVENTS 100u
+#define PORT_EVENTS 5000u
+
+/* Opens a second port when the first one, of which nearly nothing was read, is closed. */
+static int publish_on_one_port_after_the_other(const struct game_side *side)
+{
+    struct ec_client *client = join("publisher");
+    struct ec_publisher *publisher = open_publisher(client, 16 * 1024);
+
+    game_say(side);
+    game_hear(side);
+    for (uint64_t n = 0; n < FEW_EVENTS; n++)
+        publish_checked(publisher, CHECKED_BYTES_MIN, 0, n);
+    game_say(side);
+    game_hear(side); /* the reader has begun */
+    ec_publisher_destroy(publisher);
+    publisher = open_publisher(client, 16 * 1024);
+    game_say(side);
+    for (uint64_t n = 0; n < PORT_EVENTS; n++)
+        publish_checked(publisher, CHECKED_BYTES_MIN, 1, n);
+    publish_end(publisher);
+    game_hear(side);
+    ec_publisher_destroy(publisher);
+    ec_client_destroy(client);
+    return 0;
+}
+
+static int read_one_port_after_the_other(const struct game_side *side)
+{
+    static struct seen seen;
+    uint64_t next[2] = { 0, 0 }, who, number;
+    struct ec_client *client = join("reader");
+    struct ec_subscriber *subscriber = open_subscriber(client, EC_EVENT_RELIABLE, &seen);
+    struct ec_event event = { 0 };
+
+    game_say(side);
+    GAME_CHECK(ec_subscriber_wait(subscriber, GAME_WAIT_NS) == EC_OK);
+    GAME_CHECK(ec_subscriber_next(subscriber, &event) == EC_OK);
+    GAME_CHECK(ec_subscriber_done(subscriber) == EC_OK);
+    next[0]++;
+    game_say(side);
+    game_hear(side); /* the second port is there */
+    while (event.type != END) {
+        GAME_CHECK(ec_subscriber_wait(subscriber, GAME_WAIT_NS) == EC_OK);
+        while (event.type != END && ec_subscriber_next(subscriber, &event) == EC_OK) {
+            if (event.type == CHECKED) {
+                GAME_CHECK(checked_read(event.payload, event.bytes, &who, &number));
+                GAME_CHECK(who < 2 && number == next[who]);
+                next[who]++;
+            }
+            GAME_CHECK(ec_subscriber_done(subscriber) == EC_OK);
+        }
+    }
+    GAME_CHECK(next[0] == FEW_EVENTS && next[1] == PORT_EVENTS && seen.lost == 0);
+    ec_subscriber_destroy(subscriber);
+    ec_client_destroy(client);
+    return 0;
+}
+
+START_TEST(a_port_that_opens_while_a_closed_one_is_read_to_its_end_loses_nothing)
+{
+    struct game publisher, reader;
+
+    be_patient();
+    publisher = game_start(publish_on_one_port_after_the_other, NULL);
+    game_await(&publisher);
+    reader = game_start(read_one_port_after_the_other, NULL);
+    game_await(&reader);
+    game_tell(&publisher);
+    game_await(&publisher); /* all of the first port is published */
+    game_await(&reader);
+    game_tell(&publisher);
+    game_await(&publisher); /* the second port is open */
+    game_tell(&reader);
+    ck_assert_int_eq(game_end(&reader), 0);
+    game_tell(&publisher);
+    ck_assert_int_eq(game_end(&publisher), 0);
+}
+END_TEST
+
 /* ---- lapping --------------------------------------------------------------------------------- */
 
 #define LAPPING_EVENTS 2000000u
@@ -360,16 +455,9 @@ static int read_large(const struct game_side *side)
 
 START_TEST(payloads_of_64_MiB_go_through_blocks_that_are_used_again)
 {
-    struct daemon_process patient = { 0 };
     struct game publisher, readers[2];
 
-    /* Checking 64 MiB may take longer than a reader may hold up a publisher. */
-    line_client_close(&operator);
-    ck_assert_int_eq(daemon_stop(&engine), 0);
-    engine = patient;
-    ck_assert(daemon_prepare(&engine));
-    ck_assert(daemon_write_config(&engine, "{\"event\":{\"stall_ms\":60000}}"));
-    set_up();
+    be_patient(); /* checking 64 MiB takes a while */
     publisher = game_start(publish_large, NULL);
     game_await(&publisher);
     for (int i = 0; i < 2; i++) {
@@ -467,10 +555,12 @@ START_TEST(who_is_killed_at_any_moment_takes_nobody_with_him)
     static const struct surviving lost[2] = { { EC_EVENT_RELIABLE, PUBLISHERS_MAX },
                                               { EC_EVENT_LOSSY, PUBLISHERS_MAX } };
     const uint64_t rounds = from_environment("EC_KILL_ROUNDS", 20), survivor = 0;
-    struct game publisher = game_start(publish_until_told, &survivor), readers[2];
+    struct game publisher, readers[2];
     int descriptors[2] = { 0 }, before;
     unsigned random = 12345;
 
+    be_patient(); /* nobody is demoted: who is dead must be removed because it is dead */
+    publisher = game_start(publish_until_told, &survivor);
     game_await(&publisher);
     for (int i = 0; i < 2; i++) {
         readers[i] = game_start(read_until_the_end, &survivors[i]);
@@ -521,6 +611,7 @@ int main(void)
                       getenv("EC_EVENTS") != NULL || getenv("EC_KILL_ROUNDS") != NULL ? 0 : 110);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, two_publishers_and_four_readers_agree_on_every_event);
+    tcase_add_test(tcase, a_port_that_opens_while_a_closed_one_is_read_to_its_end_loses_nothing);
     tcase_add_test(tcase,
                    readers_that_are_lapped_at_full_speed_take_no_torn_event_and_count_exactly);
     tcase_add_test(tcase, payloads_of_64_MiB_go_through_blocks_that_are_used_again);
