@@ -21,7 +21,7 @@
 #define QUIET_NS 1000000000    /* then the bell is armed */
 #define SLEEP_NS 100000000     /* at most, to see the daemon go and the time pass */
 #define FLUSH_NS 1000000000    /* what a crash may cost at most, beside what is on its way */
-#define DRAIN_NS 2000000000    /* at the end: publishers may be faster than we are */
+#define DRAIN_NS 20000000000   /* at most, at the end */
 #define SECONDS_MAX 31536000ll /* a year */
 
 enum { TYPE, SECONDS, HISTORY, INFO };
@@ -36,6 +36,7 @@ struct recording {
     int stop;
     int64_t begin_ns, until_ns;
     bool daemon_gone;
+    bool cut_short; /* what was published in time was too much to be read at the end */
 };
 
 static int run(struct recording *recording, const struct recorder_desc *desc, struct ec_error *why);
@@ -181,17 +182,25 @@ static void take_events(struct recording *recording)
 }
 
 /* What was published before we were asked to stop belongs to the recording. Ports that were opened
- * before are announced in front of the daemon's answer. */
+ * before are announced in front of the daemon's answer. Publishers may go on faster than we read, so
+ * it ends when all that comes is later; a turn is long enough for each of many ports. */
 static void drain(struct recording *recording)
 {
+    struct recorder *recorder = &recording->recorder;
     int64_t until_ns = progress_now_ns() + DRAIN_NS;
+    uint64_t passed_over;
     char *pong = NULL;
+    int events;
 
     ec_client_call(recording->client, "core.ping", NULL, &pong, NULL);
     free(pong);
-
-    while (recorder_poll(&recording->recorder) > 0 && progress_now_ns() < until_ns)
-        continue;
+    recorder->end_ns = progress_now_ns();
+    do {
+        passed_over = recorder->passed_over;
+        events = recorder_poll(recorder);
+    } while (events > 0 && (uint64_t)events > recorder->passed_over - passed_over &&
+             progress_now_ns() < until_ns);
+    recording->cut_short = events > 0 && progress_now_ns() >= until_ns;
 }
 
 static int tell_end(const struct recording *recording, uint64_t file_bytes)
@@ -203,9 +212,10 @@ static int tell_end(const struct recording *recording, uint64_t file_bytes)
     if (recording->ctl->json) {
         printf("{\"events\":%" PRIu64 ",\"payload_bytes\":%" PRIu64 ",\"file_bytes\":%" PRIu64
                ",\"lost_events\":%" PRIu64 ",\"lost_bytes\":%" PRIu64 ",\"torn\":%" PRIu64
-               ",\"unrecorded\":%" PRIu64 ",\"elapsed_ns\":%" PRId64 "}\n",
+               ",\"unrecorded\":%" PRIu64 ",\"cut_short\":%s,\"elapsed_ns\":%" PRId64 "}\n",
                recorder->events, recorder->payload_bytes, file_bytes, recorder->lost_events,
-               recorder->lost_bytes, recorder->torn, recorder->unrecorded, elapsed_ns);
+               recorder->lost_bytes, recorder->torn, recorder->unrecorded,
+               recording->cut_short ? "true" : "false", elapsed_ns);
         return ctl_flush();
     }
     printf("%s events in %s, %s", number_text(events, (double)recorder->events),
@@ -214,6 +224,8 @@ static int tell_end(const struct recording *recording, uint64_t file_bytes)
         printf("; %" PRIu64 " events were lost", recorder->lost_events);
     if (recorder->unrecorded != 0)
         printf("; %" PRIu64 " events of unknown types were left out", recorder->unrecorded);
+    if (recording->cut_short)
+        printf("; the last events are missing, there were too many");
     putchar('\n');
     return ctl_flush();
 }

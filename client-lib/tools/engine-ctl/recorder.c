@@ -296,6 +296,10 @@ static void on_event(void *context, const struct ec_event *event)
     keep(recorder);
     if (recorder->chunk == NULL)
         return;
+    if (recorder->end_ns != 0 && event->time_ns > recorder->end_ns) {
+        recorder->passed_over++;
+        return;
+    }
     channel = find_channel(recorder, event);
     recorder->last = channel;
     if (channel == NULL || channel->channel < 0 ||
@@ -304,7 +308,8 @@ static void on_event(void *context, const struct ec_event *event)
         return;
     }
     bytes = recording_message_bytes(&channel->as->layout, event->bytes);
-    if (recorder->chunk->records.count + bytes > CHUNK_QUEUE_CHUNK_BYTES &&
+    if (recorder->chunk->records.count + MCAP_RECORD_HEAD_BYTES + MCAP_MESSAGE_HEAD_BYTES + bytes >
+            CHUNK_QUEUE_CHUNK_BYTES &&
         recorder->chunk->entry_count != 0) {
         recorder_flush(recorder);
         if (recorder->chunk == NULL)

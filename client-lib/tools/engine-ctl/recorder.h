@@ -46,6 +46,9 @@ struct recorder {
     struct recorded_channel *last; /* that of the event before */
     struct recorded_port *lossy_ports;
 
+    int64_t end_ns; /* 0: none; what is stamped later is passed over */
+    uint64_t passed_over;
+
     uint64_t events, payload_bytes;
     uint32_t pending_bytes; /* of the event that is not kept yet */
     uint64_t lost_events, lost_bytes, torn;
