@@ -287,7 +287,7 @@ void mcap_reader_close(struct mcap_reader *reader)
 {
     if (reader == NULL)
         return;
-    for (uint32_t id = 0; reader->channels != NULL && id < MCAP_IDS; id++) {
+    for (uint32_t id = 0; id < reader->totals.channel_end; id++) {
         if (reader->channels[id] == NULL)
             continue;
         free(reader->channels[id]->channel.metadata.pairs);
@@ -369,6 +369,8 @@ static int learn_channel(struct mcap_reader *reader, struct span content, struct
     }
     reader->channels[id] = made;
     reader->totals.channels++;
+    if (id >= reader->totals.channel_end)
+        reader->totals.channel_end = id + 1u;
     return EC_OK;
 }
 

@@ -54,11 +54,12 @@ struct mcap_channel {
 struct mcap_totals {
     uint64_t messages, time_min, time_max; /* log times; 0 without messages */
     uint64_t chunks;
-    uint64_t damaged;  /* chunks with a wrong CRC, and records that make no sense */
-    uint64_t end;      /* offset up to which the file was understood */
-    uint64_t bytes;    /* of the file */
-    uint32_t channels; /* known */
-    bool whole;        /* Data End was reached, or the summary read: nothing is cut off */
+    uint64_t damaged;     /* chunks with a wrong CRC, and records that make no sense */
+    uint64_t end;         /* offset up to which the file was understood */
+    uint64_t bytes;       /* of the file */
+    uint32_t channels;    /* known */
+    uint32_t channel_end; /* their ids lie below */
+    bool whole;           /* Data End was reached, or the summary read: nothing is cut off */
 };
 
 /* Returns EC_OK, EC_ERR_SYSTEM, EC_ERR_MEMORY, or EC_ERR_PARSE (no MCAP file). */

@@ -113,7 +113,7 @@ static void print_json(const struct mcap_reader *reader, const char *path)
     cJSON_AddRawToObject(root, "lost_events", number_of(losses, "lost_events"));
     cJSON_AddRawToObject(root, "unrecorded", number_of(losses, "unrecorded"));
     channels = cJSON_AddArrayToObject(root, "channels");
-    for (uint32_t id = 0; id < MCAP_IDS; id++)
+    for (uint32_t id = 0; id < totals.channel_end; id++)
         if (mcap_reader_channel(reader, id) != NULL)
             add_channel(channels, mcap_reader_channel(reader, id));
     text = json_params(root);
@@ -129,8 +129,10 @@ static void print_channels(const struct ctl *ctl, const struct mcap_reader *read
         { "VERSION", true }, { "BYTES", true }, { "EVENTS", true },
     };
     struct table table = { .columns = columns, .column_count = 6 };
+    struct mcap_totals totals;
 
-    for (uint32_t id = 0; id < MCAP_IDS; id++) {
+    mcap_reader_totals(reader, &totals);
+    for (uint32_t id = 0; id < totals.channel_end; id++) {
         const struct mcap_channel *channel = mcap_reader_channel(reader, id);
         cJSON *layout;
 

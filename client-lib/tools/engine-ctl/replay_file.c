@@ -101,6 +101,8 @@ static int channel_of(struct replay_file *file, const struct mcap_message *messa
         rc = learn_channel(file, mcap_reader_channel(file->reader, message->channel),
                            &file->channels[message->channel], why);
     known[message->channel] = true;
+    if (message->channel >= file->channel_end)
+        file->channel_end = message->channel + 1u;
     *channel = file->channels[message->channel];
     return rc;
 }
@@ -194,7 +196,7 @@ static int sort_ports(struct replay_file *file, struct ec_error *why)
         memcpy(before, file->ports, file->port_count * sizeof *before);
         qsort(file->ports, file->port_count, sizeof *file->ports, compare_ports);
     }
-    for (uint32_t id = 0; id < MCAP_IDS; id++) {
+    for (uint32_t id = 0; id < file->channel_end; id++) {
         struct replay_channel *channel = file->channels[id];
         uint32_t at = 0;
 
@@ -213,7 +215,7 @@ static int check_choice(const struct replay_file *file, struct ec_error *why)
     for (size_t i = 0; i < file->choice.type_count; i++) {
         bool found = false;
 
-        for (uint32_t id = 0; id < MCAP_IDS && !found; id++)
+        for (uint32_t id = 0; id < file->channel_end && !found; id++)
             found = file->channels[id] != NULL &&
                     strcmp(file->channels[id]->layout.name, file->choice.types[i]) == 0;
         if (!found)
@@ -255,7 +257,7 @@ int replay_file_open(struct replay_file *file, const char *path, const struct re
 
 void replay_file_finish(struct replay_file *file)
 {
-    for (uint32_t id = 0; file->channels != NULL && id < MCAP_IDS; id++)
+    for (uint32_t id = 0; id < file->channel_end; id++)
         free(file->channels[id]);
     while (file->heap_count > 0)
         free(file->heap[--file->heap_count]);

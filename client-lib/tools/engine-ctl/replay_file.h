@@ -53,7 +53,8 @@ struct replay_choice {
 
 struct replay_file {
     struct replay_choice choice;
-    struct replay_channel **channels; /* MCAP_IDS pointers; NULL: not replayed */
+    struct replay_channel **channels; /* by id; NULL: not replayed */
+    uint32_t channel_end;             /* ids lie below */
     struct replay_port *ports;        /* in the order of (client, name) */
     uint32_t port_count;
     uint64_t events;      /* that are replayed */

@@ -20,7 +20,7 @@ static bool is_same_client(const struct replay_file *file, uint32_t a, uint32_t 
 static int register_types(const struct replay_file *file, uint32_t first_port,
                           struct ec_client *client, struct ec_error *why)
 {
-    for (uint32_t id = 0; id < MCAP_IDS; id++) {
+    for (uint32_t id = 0; id < file->channel_end; id++) {
         const struct replay_channel *channel = file->channels[id];
         int rc = EC_OK;
 

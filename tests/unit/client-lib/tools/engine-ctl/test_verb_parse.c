@@ -53,6 +53,18 @@ START_TEST(an_optional_value_is_only_taken_behind_an_equal_sign)
 }
 END_TEST
 
+START_TEST(an_option_that_may_be_given_several_times_fills_a_list)
+{
+    ck_assert_int_eq(PARSE("record", "--type", "a", "file", "--seconds", "3", "--type=b"),
+                     EXIT_DONE);
+    ck_assert_uint_eq(input.list_count, 2);
+    ck_assert_str_eq(input.list[0], "a");
+    ck_assert_str_eq(input.list[1], "b");
+    ck_assert_ptr_null(input.options[0]);
+    ck_assert_str_eq(input.options[1], "3");
+}
+END_TEST
+
 START_TEST(words_behind_two_dashes_are_no_options)
 {
     ck_assert_int_eq(PARSE("call", "core.ping", "--", "--json"), EXIT_DONE);
@@ -136,6 +148,7 @@ int main(void)
     tcase_add_test(tests, options_may_stand_anywhere);
     tcase_add_test(tests, an_optional_value_is_only_taken_behind_an_equal_sign);
     tcase_add_test(tests, words_behind_two_dashes_are_no_options);
+    tcase_add_test(tests, an_option_that_may_be_given_several_times_fills_a_list);
     tcase_add_loop_test(tests, what_is_not_understood_is_a_usage_error, 0,
                         sizeof wrong / sizeof wrong[0]);
     tcase_add_test(tests, help_is_there_for_all_and_runs_nothing);
