@@ -332,6 +332,93 @@ START_TEST(events_are_followed_one_a_line)
 }
 END_TEST
 
+static void register_noted(void)
+{
+    ck_assert_int_eq(
+        RUN("call", "event.register",
+            "{\"name\":\"test.noted\",\"fields\":[{\"name\":\"n\",\"type\":\"u64\"}]}"),
+        DONE);
+}
+
+START_TEST(only_events_that_meet_all_conditions_are_printed)
+{
+    static const char *const payloads[] = { "{\"n\":18446744073709551614}", "{\"n\":7}",
+                                            "{\"n\":18446744073709551615}" };
+    struct line_client game;
+    const char *line;
+
+    register_noted();
+    start(engine.socket_path, getuid(),
+          (const char *const[]) { "events", "tail", "--type=test.noted", "--where", "n>7",
+                                  "--where", "n!=18446744073709551614", NULL });
+    ck_assert(line_client_connect(&game, engine.socket_path));
+    line_client_hello(&game, "publisher");
+    for (struct pollfd seen = { .fd = ctl.out_fd, .events = POLLIN }; poll(&seen, 1, 10) == 0;) {
+        for (int i = 0; i < 3; i++) {
+            char params[128];
+
+            snprintf(params, sizeof params, "{\"type\":\"test.noted\",\"payload\":%s}",
+                     payloads[i]);
+            ck_assert_ptr_nonnull(
+                strstr(line_client_call(&game, "event.publish", params), "sequence"));
+        }
+    }
+    line_client_close(&game);
+    line = read_line();
+    ck_assert(is_json(line));
+    ck_assert_msg(line_has(line, "n", "18446744073709551615"), "%s", line);
+    kill(ctl.pid, SIGTERM);
+    ck_assert_int_eq(finish(), -SIGTERM);
+}
+END_TEST
+
+START_TEST(an_event_is_published_counted_and_its_fields_are_listed)
+{
+    register_noted();
+    ck_assert_int_eq(RUN("events", "publish", "test.noted", "{\n\"n\": 18446744073709551615 }"),
+                     DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "\"sequence\":"));
+    ck_assert_int_eq(RUN("events", "publish", "test.noted"), DONE);
+    ck_assert_int_eq(RUN("events", "publish", "test.noted", "{\"n\":-1}"), ANSWERED_ERROR);
+    ck_assert_ptr_nonnull(strstr(ctl.err, "field n"));
+    ck_assert_int_eq(RUN("events", "publish", "test.none"), ANSWERED_ERROR);
+    ck_assert_int_eq(RUN("events", "publish", "test.noted", "[1]"), USAGE);
+    ck_assert_int_eq(RUN("events", "publish", "test.noted", "{\"n\":"), USAGE);
+    ck_assert_int_eq(RUN("events", "stats", "--type", "test.noted"), DONE);
+    ck_assert(is_json(ctl.out));
+    ck_assert(line_has(ctl.out, "published", "2"));
+    ck_assert_ptr_null(strstr(ctl.out, "client.joined"));
+    ck_assert_int_eq(RUN("events", "stats", "--type", "test.none"), ANSWERED_ERROR);
+    ck_assert_int_eq(RUN("events", "stats", "--watch=0"), USAGE);
+    ck_assert_int_eq(RUN("events", "list", "test.noted"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "OFFSET"));
+    ck_assert_ptr_nonnull(strstr(ctl.out, "u64"));
+    ck_assert_int_eq(RUN("--json", "events", "list", "test.noted"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "\"fields\""));
+}
+END_TEST
+
+START_TEST(statistics_are_shown_again_and_again)
+{
+    register_noted();
+    start(engine.socket_path, getuid(),
+          (const char *const[]) { "events", "stats", "--watch", "--type", "test.noted", NULL });
+    for (int i = 0; i < 2; i++)
+        ck_assert(line_has(read_line(), "published", "0"));
+    kill(ctl.pid, SIGTERM);
+    ck_assert_int_eq(finish(), -SIGTERM);
+}
+END_TEST
+
+START_TEST(a_condition_or_a_rate_that_makes_no_sense_is_a_usage_error)
+{
+    ck_assert_int_eq(RUN("events", "tail", "--where", "n"), USAGE);
+    ck_assert_ptr_nonnull(strstr(ctl.err, "FIELD=VALUE"));
+    ck_assert_int_eq(RUN("events", "tail", "--max-rate", "0"), USAGE);
+    ck_assert_int_eq(RUN("events", "tail", "--max-rate", "fast"), USAGE);
+}
+END_TEST
+
 START_TEST(resources_are_mounted_loaded_listed_and_evicted)
 {
     char content[128], file[160];
@@ -404,6 +491,10 @@ int main(void)
     tcase_add_test(tests, another_protocol_version_is_exit_code_6);
     tcase_add_test(tests, the_breaker_is_tripped_and_reset_by_hand);
     tcase_add_test(tests, events_are_followed_one_a_line);
+    tcase_add_test(tests, only_events_that_meet_all_conditions_are_printed);
+    tcase_add_test(tests, an_event_is_published_counted_and_its_fields_are_listed);
+    tcase_add_test(tests, statistics_are_shown_again_and_again);
+    tcase_add_test(tests, a_condition_or_a_rate_that_makes_no_sense_is_a_usage_error);
     tcase_add_test(tests, resources_are_mounted_loaded_listed_and_evicted);
     tcase_add_loop_test(tests, output_that_cannot_be_written_is_an_error, 0, 3);
     suite_add_tcase(suite, tests);

@@ -1,24 +1,32 @@
-/* engine-ctl events list, tail */
+/* engine-ctl events list, stats, publish */
 #include "engine-ctl/json_read.h"
 #include "engine-ctl/print.h"
 #include "engine-ctl/verb.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <engine-core/error.h>
 
+#define WATCH_S_DEFAULT 1
+#define WATCH_S_MAX 3600
+
 static void print_types(const struct ctl *ctl, const cJSON *types, const cJSON *stats);
 static const cJSON *stats_of(const cJSON *stats, const char *name);
-static int print_events(struct ctl *ctl);
-static void print_event(const struct json_answer *event);
+static int list_fields(struct ctl *ctl, const char *type);
+static int show_stats(struct ctl *ctl, const struct verb_input *input);
+static int print_stats_of(struct ctl *ctl, const char *type, struct table *table);
+static char *type_params(const char *type);
 
 int verb_events_list(struct ctl *ctl, const struct verb_input *input)
 {
     struct json_answer types = { 0 }, stats = { 0 };
     int rc;
 
-    (void)input;
+    if (input->arguments[0] != NULL)
+        return list_fields(ctl, input->arguments[0]);
     if (ctl->json)
         return ctl_call_and_print(ctl, "event.stats", NULL);
     rc = ctl_call(ctl, "event.list", NULL, &types);
@@ -33,23 +41,151 @@ int verb_events_list(struct ctl *ctl, const struct verb_input *input)
     return rc;
 }
 
-int verb_events_tail(struct ctl *ctl, const struct verb_input *input)
+int verb_events_stats(struct ctl *ctl, const struct verb_input *input)
 {
-    struct json_answer answer;
-    cJSON *params = cJSON_CreateObject();
+    long long seconds = WATCH_S_DEFAULT;
+    struct timespec next;
+    int rc;
+
+    if (input->options[1] != NULL && input->options[1][0] != '\0' &&
+        !verb_number(input->options[1], 1, WATCH_S_MAX, &seconds))
+        return ctl_fail(EXIT_USAGE, "events stats: --watch is \"%s\", expected seconds, 1..%d",
+                        input->options[1], WATCH_S_MAX);
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    for (;;) { /* until the daemon goes or a signal ends it */
+        rc = show_stats(ctl, input);
+        if (rc != EXIT_DONE || input->options[1] == NULL)
+            return rc;
+        next.tv_sec += seconds;
+        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL) == EINTR)
+            continue;
+    }
+}
+
+int verb_events_publish(struct ctl *ctl, const struct verb_input *input)
+{
+    const char *payload = input->arguments[1];
+    cJSON *tree = payload != NULL ? cJSON_ParseWithOpts(payload, NULL, true) : NULL;
+    cJSON *params;
     char *text;
     int rc;
 
-    if (input->options[0] != NULL)
-        cJSON_AddItemToArray(cJSON_AddArrayToObject(params, "types"),
-                             cJSON_CreateString(input->options[0]));
-    else
-        cJSON_AddStringToObject(params, "types", "*");
+    if (payload != NULL && !cJSON_IsObject(tree)) {
+        cJSON_Delete(tree);
+        return ctl_fail(EXIT_USAGE, "events publish: the payload is no JSON object: %s", payload);
+    }
+    cJSON_Delete(tree);
+    params = cJSON_CreateObject();
+    cJSON_AddStringToObject(params, "type", input->arguments[0]);
+    if (payload != NULL) /* as it was given: a tree would lose digits */
+        cJSON_AddRawToObject(params, "payload", payload);
     text = json_params(params);
-    rc = ctl_call(ctl, "event.subscribe", text, &answer);
+    for (char *at = text; at != NULL && (at = strpbrk(at, "\r\n")) != NULL;)
+        *at = ' '; /* a request is one line */
+    rc = ctl_call_and_print(ctl, "event.publish", text);
     cJSON_free(text);
+    return rc;
+}
+
+static char *type_params(const char *type)
+{
+    cJSON *params = cJSON_CreateObject();
+
+    cJSON_AddStringToObject(params, "type", type);
+    return json_params(params);
+}
+
+static int list_fields(struct ctl *ctl, const char *type)
+{
+    static const struct column columns[] = {
+        { "FIELD", false }, { "TYPE", false }, { "COUNT", true }, { "OFFSET", true }
+    };
+    struct table table = { .columns = columns, .column_count = 4 };
+    struct json_answer answer = { 0 };
+    char *params = type_params(type);
+    const cJSON *field;
+    int rc;
+
+    if (ctl->json) {
+        rc = ctl_call_and_print(ctl, "event.list", params);
+        cJSON_free(params);
+        return rc;
+    }
+    rc = ctl_call(ctl, "event.list", params, &answer);
+    cJSON_free(params);
+    if (rc == EXIT_DONE) {
+        cJSON_ArrayForEach(
+            field, json_member(cJSON_GetArrayItem(json_member(answer.tree, "items"), 0), "fields"))
+        {
+            table_cell(&table, "%s", json_text(field, "name"));
+            table_cell(&table, "%s", json_text(field, "type"));
+            table_cell(&table, "%.0f", json_number(field, "count"));
+            table_cell(&table, "%.0f", json_number(field, "offset"));
+        }
+        table_print(&table, stdout, ctl->colours);
+        rc = ctl_flush();
+    }
     json_answer_finish(&answer);
-    return rc == EXIT_DONE ? print_events(ctl) : rc;
+    return rc;
+}
+
+static int show_stats(struct ctl *ctl, const struct verb_input *input)
+{
+    static const struct column columns[] = {
+        { "TYPE", false },     { "PUBLISHED", true }, { "RATE", true },    { "BYTES", true },
+        { "DELIVERED", true }, { "LOST", true },      { "REFUSED", true }, { "LATENCY P50", true },
+        { "P99", true },       { "P99.9", true },     { "MAX", true },
+    };
+    struct table table = { .columns = columns, .column_count = 11 };
+    int rc = EXIT_DONE;
+
+    if (input->list_count == 0)
+        rc = print_stats_of(ctl, NULL, &table);
+    for (size_t i = 0; i < input->list_count && rc == EXIT_DONE; i++)
+        rc = print_stats_of(ctl, input->list[i], &table);
+    if (ctl->terminal && !ctl->json && rc == EXIT_DONE) {
+        if (input->options[1] != NULL)
+            fputs("\033[H\033[J", stdout); /* in place of the page before */
+        table_print(&table, stdout, ctl->colours);
+        rc = ctl_flush();
+    }
+    return rc;
+}
+
+/* Into rows of the table for people, else one line of JSON as it came. */
+static int print_stats_of(struct ctl *ctl, const char *type, struct table *table)
+{
+    struct json_answer answer = { 0 };
+    char *params = type != NULL ? type_params(type) : NULL;
+    char text[TEXT_BYTES];
+    const cJSON *row;
+    int rc;
+
+    if (ctl->json || !ctl->terminal) {
+        rc = ctl_call_and_print(ctl, "event.stats", params);
+        cJSON_free(params);
+        return rc;
+    }
+    rc = ctl_call(ctl, "event.stats", params, &answer);
+    cJSON_free(params);
+    cJSON_ArrayForEach(row, json_member(answer.tree, "items"))
+    {
+        const cJSON *latency = json_member(row, "latency_ns");
+
+        table_cell(table, "%s", json_text(row, "name"));
+        table_cell(table, "%s", number_text(text, json_number(row, "published")));
+        table_cell(table, "%s/s", number_text(text, json_number(row, "rate_hz")));
+        table_cell(table, "%s", bytes_text(text, json_number(row, "bytes")));
+        table_cell(table, "%s", number_text(text, json_number(row, "delivered")));
+        table_cell(table, "%s", number_text(text, json_number(row, "lost")));
+        table_cell(table, "%s", number_text(text, json_number(row, "refused")));
+        table_cell(table, "%s", latency_text(text, json_number(latency, "p50")));
+        table_cell(table, "%s", latency_text(text, json_number(latency, "p99")));
+        table_cell(table, "%s", latency_text(text, json_number(latency, "p999")));
+        table_cell(table, "%s", latency_text(text, json_number(latency, "max")));
+    }
+    json_answer_finish(&answer);
+    return rc;
 }
 
 static void print_types(const struct ctl *ctl, const cJSON *types, const cJSON *stats)
@@ -88,41 +224,4 @@ static const cJSON *stats_of(const cJSON *stats, const char *name)
 
     cJSON_ArrayForEach(row, stats) if (strcmp(json_text(row, "name"), name) == 0) return row;
     return NULL;
-}
-
-static int print_events(struct ctl *ctl)
-{
-    struct json_answer event;
-    struct ec_error why = { 0 };
-
-    while (json_socket_next(&ctl->socket, "event", &event, &why) == EC_OK) {
-        int rc;
-
-        if (ctl->json || !ctl->terminal)
-            printf("%.*s\n", (int)event.result_bytes, event.result);
-        else
-            print_event(&event);
-        rc = ctl_flush();
-        json_answer_finish(&event);
-        if (rc != EXIT_DONE)
-            return rc;
-    }
-    json_answer_finish(&event);
-    return ctl_fail(why.code == EC_ERR_DISCONNECTED ? EXIT_NO_DAEMON : EXIT_ANSWERED_ERROR,
-                    "events tail: %s", why.text);
-}
-
-static void print_event(const struct json_answer *event)
-{
-    size_t payload_bytes = 0;
-    const char *payload = json_member_text(event->result, "payload", &payload_bytes);
-    char *type = tame(strdup(json_text(event->tree, "type")));
-    const double lost = json_number(event->tree, "lost");
-
-    if (lost > 0)
-        printf("(%.0f events lost)\n", lost);
-    printf("%.6f  %-20s client %-3.0f #%-8.0f %.*s\n", json_number(event->tree, "time_ns") / 1e9,
-           type, json_number(event->tree, "sender"), json_number(event->tree, "sequence"),
-           (int)payload_bytes, payload != NULL ? payload : "");
-    free(type);
 }

@@ -26,8 +26,9 @@ struct verb_option {
 struct verb_input {
     const char *arguments[VERB_ARGUMENTS_MAX];
     const char *options[VERB_OPTIONS_MAX];
-    const char
-        *list[VERB_LIST_MAX]; /* the values of the one option that may be given several times */
+    /* The values of the options that may be given several times, in their order, and whose each is. */
+    const char *list[VERB_LIST_MAX];
+    size_t list_option[VERB_LIST_MAX]; /* its row in the verb's options */
     size_t list_count;
 };
 
@@ -58,6 +59,8 @@ int verb_clients(struct ctl *ctl, const struct verb_input *input);
 int verb_mem_report(struct ctl *ctl, const struct verb_input *input);
 int verb_events_list(struct ctl *ctl, const struct verb_input *input);
 int verb_events_tail(struct ctl *ctl, const struct verb_input *input);
+int verb_events_stats(struct ctl *ctl, const struct verb_input *input);
+int verb_events_publish(struct ctl *ctl, const struct verb_input *input);
 int verb_resources_list(struct ctl *ctl, const struct verb_input *input);
 int verb_resources_load(struct ctl *ctl, const struct verb_input *input);
 int verb_resources_evict(struct ctl *ctl, const struct verb_input *input);

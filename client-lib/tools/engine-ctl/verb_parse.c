@@ -238,9 +238,10 @@ static int fill_input(const struct verb *verb, const struct command_line *line, 
                             verb->name, line->options[i][0], verb->name);
         if (!is_repeatable(&verb->options[row]))
             input->options[row] = line->options[i][1];
-        else if (input->list_count < VERB_LIST_MAX)
+        else if (input->list_count < VERB_LIST_MAX) {
+            input->list_option[input->list_count] = row;
             input->list[input->list_count++] = line->options[i][1];
-        else
+        } else
             return ctl_fail(EXIT_USAGE, "%s: --%s more than %d times", verb->name,
                             verb->options[row].name, VERB_LIST_MAX);
     }

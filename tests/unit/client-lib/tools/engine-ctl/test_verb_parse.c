@@ -65,6 +65,18 @@ START_TEST(an_option_that_may_be_given_several_times_fills_a_list)
 }
 END_TEST
 
+START_TEST(options_that_come_several_times_are_kept_with_their_names)
+{
+    ck_assert_int_eq(PARSE("events", "tail", "--type", "a", "--where=b=1", "--type=c"), EXIT_DONE);
+    ck_assert_uint_eq(input.list_count, 3);
+    ck_assert_str_eq(input.list[0], "a");
+    ck_assert_str_eq(input.list[1], "b=1");
+    ck_assert_str_eq(input.list[2], "c");
+    for (size_t i = 0; i < 3; i++)
+        ck_assert_str_eq(verb->options[input.list_option[i]].name, i == 1 ? "where" : "type");
+}
+END_TEST
+
 START_TEST(words_behind_two_dashes_are_no_options)
 {
     ck_assert_int_eq(PARSE("call", "core.ping", "--", "--json"), EXIT_DONE);
@@ -147,6 +159,7 @@ int main(void)
     tcase_add_test(tests, a_verb_of_two_words_takes_its_argument_and_option);
     tcase_add_test(tests, options_may_stand_anywhere);
     tcase_add_test(tests, an_optional_value_is_only_taken_behind_an_equal_sign);
+    tcase_add_test(tests, options_that_come_several_times_are_kept_with_their_names);
     tcase_add_test(tests, words_behind_two_dashes_are_no_options);
     tcase_add_test(tests, an_option_that_may_be_given_several_times_fills_a_list);
     tcase_add_loop_test(tests, what_is_not_understood_is_a_usage_error, 0,

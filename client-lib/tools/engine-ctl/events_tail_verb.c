@@ -1,0 +1,151 @@
+/* engine-ctl events tail */
+#include "engine-ctl/event_filter.h"
+#include "engine-ctl/json_read.h"
+#include "engine-ctl/print.h"
+#include "engine-ctl/verb.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <engine-core/error.h>
+
+enum { TYPE, WHERE, MAX_RATE, LATEST }; /* rows of its options */
+
+struct filters {
+    struct event_filter filter[VERB_LIST_MAX];
+    size_t count;
+};
+
+static int read_filters(const struct verb_input *input, struct filters *filters);
+static int subscribe(struct ctl *ctl, const struct verb_input *input);
+static int print_events(struct ctl *ctl, const struct filters *filters);
+static bool is_wanted(const struct filters *filters, const struct json_answer *event);
+static void say_missing(FILE *out, const struct json_answer *event);
+static void print_event(const struct json_answer *event);
+
+int verb_events_tail(struct ctl *ctl, const struct verb_input *input)
+{
+    struct filters filters;
+    int rc = read_filters(input, &filters);
+
+    if (rc == EXIT_DONE)
+        rc = subscribe(ctl, input);
+    return rc == EXIT_DONE ? print_events(ctl, &filters) : rc;
+}
+
+static int read_filters(const struct verb_input *input, struct filters *filters)
+{
+    filters->count = 0;
+    for (size_t i = 0; i < input->list_count; i++) {
+        if (input->list_option[i] != WHERE)
+            continue;
+        if (!event_filter_parse(&filters->filter[filters->count++], input->list[i]))
+            return ctl_fail(EXIT_USAGE,
+                            "events tail: --where is \"%s\", expected FIELD=VALUE, or != > >= < <=",
+                            input->list[i]);
+    }
+    return EXIT_DONE;
+}
+
+static bool read_rate(const char *text, double *rate_hz)
+{
+    char *end;
+
+    errno = 0;
+    *rate_hz = strtod(text, &end);
+    return errno == 0 && end != text && *end == '\0' && *rate_hz >= 0.001 && *rate_hz <= 1e6;
+}
+
+static int subscribe(struct ctl *ctl, const struct verb_input *input)
+{
+    struct json_answer answer = { 0 };
+    cJSON *params, *types;
+    double rate_hz = 0;
+    char *text;
+    int rc;
+
+    if (input->options[MAX_RATE] != NULL && !read_rate(input->options[MAX_RATE], &rate_hz))
+        return ctl_fail(EXIT_USAGE, "events tail: --max-rate is \"%s\", expected 0.001..1000000",
+                        input->options[MAX_RATE]);
+    params = cJSON_CreateObject();
+    types = cJSON_CreateArray();
+    for (size_t i = 0; i < input->list_count; i++)
+        if (input->list_option[i] == TYPE)
+            cJSON_AddItemToArray(types, cJSON_CreateString(input->list[i]));
+    if (cJSON_GetArraySize(types) != 0) {
+        cJSON_AddItemToObject(params, "types", types);
+    } else {
+        cJSON_Delete(types);
+        cJSON_AddStringToObject(params, "types", "*");
+    }
+    if (rate_hz > 0)
+        cJSON_AddNumberToObject(params, "max_rate_hz", rate_hz);
+    if (input->options[LATEST] != NULL)
+        cJSON_AddStringToObject(params, "mode", "latest");
+    text = json_params(params);
+    rc = ctl_call(ctl, "event.subscribe", text, &answer);
+    cJSON_free(text);
+    json_answer_finish(&answer);
+    return rc;
+}
+
+static int print_events(struct ctl *ctl, const struct filters *filters)
+{
+    struct json_answer event;
+    struct ec_error why = { 0 };
+
+    while (json_socket_next(&ctl->socket, "event", &event, &why) == EC_OK) {
+        int rc;
+
+        if (!is_wanted(filters, &event))
+            say_missing(stderr, &event); /* what is not printed cannot tell it */
+        else if (ctl->json || !ctl->terminal)
+            printf("%.*s\n", (int)event.result_bytes, event.result);
+        else
+            print_event(&event);
+        rc = ctl_flush();
+        json_answer_finish(&event);
+        if (rc != EXIT_DONE)
+            return rc;
+    }
+    json_answer_finish(&event);
+    return ctl_fail(why.code == EC_ERR_DISCONNECTED ? EXIT_NO_DAEMON : EXIT_ANSWERED_ERROR,
+                    "events tail: %s", why.text);
+}
+
+static bool is_wanted(const struct filters *filters, const struct json_answer *event)
+{
+    const cJSON *payload = json_member(event->tree, "payload");
+    size_t bytes;
+    const char *text = json_member_text(event->result, "payload", &bytes);
+
+    for (size_t i = 0; i < filters->count; i++)
+        if (text == NULL || !event_filter_matches(&filters->filter[i], payload, text))
+            return false;
+    return true;
+}
+
+static void say_missing(FILE *out, const struct json_answer *event)
+{
+    const double lost = json_number(event->tree, "lost");
+    const double skipped = json_number(event->tree, "skipped");
+
+    if (lost > 0)
+        fprintf(out, "(%.0f events lost)\n", lost);
+    if (skipped > 0)
+        fprintf(out, "(%.0f events skipped)\n", skipped);
+}
+
+static void print_event(const struct json_answer *event)
+{
+    size_t payload_bytes = 0;
+    const char *payload = json_member_text(event->result, "payload", &payload_bytes);
+    char *type = tame(strdup(json_text(event->tree, "type")));
+
+    say_missing(stdout, event);
+    printf("%.6f  %-20s client %-3.0f #%-8.0f %.*s\n", json_number(event->tree, "time_ns") / 1e9,
+           type, json_number(event->tree, "sender"), json_number(event->tree, "sequence"),
+           (int)payload_bytes, payload != NULL ? payload : "");
+    free(type);
+}
