@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,7 +56,8 @@ int ec_client_create(const struct ec_client_desc *desc, struct ec_client **clien
     made = calloc(1, sizeof *made);
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "connect: no memory for a client");
-    made->own.fd = made->cursors.fd = made->doorbell_fd = -1;
+    made->own.fd = made->cursors.fd = -1;
+    made->doorbell = (struct ec_doorbell) { -1, -1 };
     rc = build(made, desc, why);
     if (rc < 0) {
         ec_client_destroy(made);
@@ -116,8 +116,7 @@ void ec_client_destroy(struct ec_client *client)
     ec_segment_map_finish(&client->heap);
     ec_segment_map_finish(&client->directory);
     ec_segment_map_finish(&client->clock);
-    if (client->doorbell_fd >= 0)
-        close(client->doorbell_fd);
+    ec_doorbell_finish(&client->doorbell);
     if (client->cursors.base != NULL)
         ec_segment_finish(&client->cursors);
     if (client->own.base != NULL)
@@ -269,15 +268,13 @@ static int make_segments(struct ec_client *client, struct ec_error *why)
     rc = ec_segment_init(&client->cursors, &desc, why);
     if (rc < 0)
         return rc;
-    client->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (client->doorbell_fd < 0)
-        return ec_fail(why, EC_ERR_SYSTEM, "eventfd: %s", strerror(errno));
-    return EC_OK;
+    client->foreign_daemon = ec_connection_peer_uid(client->connection) != geteuid();
+    return ec_doorbell_init(&client->doorbell, client->foreign_daemon, why);
 }
 
 static int attach(struct ec_client *client, struct ec_error *why)
 {
-    const int fds[] = { client->own.fd, client->cursors.fd, client->doorbell_fd };
+    const int fds[] = { client->own.fd, client->cursors.fd, client->doorbell.ring_fd };
     struct ec_json_writer params;
     char text[PARAMS_BYTES];
     struct ec_call call = { .method = "client.attach", .params = text, .fds = fds, .fd_count = 3 };

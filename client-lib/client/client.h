@@ -8,6 +8,7 @@
 #include <engine-core/time_source.h>
 
 #include "client/connection.h"
+#include "foundation/doorbell.h"
 #include "foundation/real_time.h"
 #include "proto/client_segment.h"
 #include "proto/clock_page.h"
@@ -26,7 +27,8 @@ struct ec_client {
 
     struct ec_segment own;     /* the client segment */
     struct ec_segment cursors; /* the cursor segment */
-    int doorbell_fd;           /* eventfd */
+    struct ec_doorbell doorbell;
+    bool foreign_daemon; /* it runs under another user */
 
     struct ec_segment_map clock;
     const struct ec_time_source *time; /* NULL: real time */

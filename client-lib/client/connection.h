@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "foundation/error.h"
 #include "foundation/json/json_scan.h"
@@ -42,6 +43,9 @@ int ec_connection_start(struct ec_connection *connection, struct ec_error *why);
  * EC_ERR_DISCONNECTED. With one: -1 and EC_AGAIN. */
 int ec_connection_fd(const struct ec_connection *connection);
 int ec_connection_dispatch(struct ec_connection *connection);
+
+/* The user that the daemon runs under; (uid_t)-1 when the kernel does not say. */
+uid_t ec_connection_peer_uid(const struct ec_connection *connection);
 
 bool ec_connection_is_open(const struct ec_connection *connection);
 

@@ -89,9 +89,7 @@ static void abandon(struct ec_client *client)
 {
     if (client->connection != NULL)
         ec_connection_abandon(client->connection);
-    if (client->doorbell_fd >= 0)
-        close(client->doorbell_fd);
-    client->doorbell_fd = -1;
+    ec_doorbell_finish(&client->doorbell);
     abandon_segment(&client->own);
     abandon_segment(&client->cursors);
 }

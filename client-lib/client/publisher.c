@@ -91,6 +91,7 @@ void ec_publisher_add_reader(struct ec_publisher *publisher, struct ec_early *ne
         .cursor_owner = &cursors->cursor[news->cursor].reader_id,
         .epoch = &cursors->sleep[news->slot].epoch,
         .doorbell_fd = reader->doorbell_fd,
+        .doorbell_is_socket = ec_doorbell_is_socket(reader->doorbell_fd),
         .slot = news->reader_slot,
         .reliable = news->reliable,
     };

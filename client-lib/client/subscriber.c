@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "client/subscriber.h"
@@ -41,7 +40,8 @@ static void post(struct ec_subscriber *subscriber, struct ec_subscriber_change *
                                                   memory_order_release, /* with apply_changes */
                                                   memory_order_relaxed));
     /* A sleeping reader must look at the new port: something may be in it already. */
-    (void)!write(subscriber->doorbell_fd, &(uint64_t) { 1 }, sizeof(uint64_t));
+    ec_doorbell_ring(subscriber->doorbell.ring_fd,
+                     subscriber->doorbell.ring_fd != subscriber->doorbell.wait_fd);
 }
 
 void ec_peer_port_free(struct ec_peer_port *port)
@@ -171,7 +171,7 @@ static int open_reader(struct ec_subscriber *subscriber, const struct ec_subscri
     struct ec_json_span values[3] = { { 0 } };
     struct ec_json_fields members = { .names = names, .values = values, .count = 3 };
     struct ec_call call = { .method = "event.reader.open",
-                            .fds = &subscriber->doorbell_fd,
+                            .fds = &subscriber->doorbell.ring_fd,
                             .fd_count = 1 };
     char request[8192];
     struct ec_json_writer w;
@@ -219,8 +219,7 @@ static void free_all(struct ec_subscriber *subscriber)
         ec_peer_port_free(subscriber->ports);
         subscriber->ports = next;
     }
-    if (subscriber->doorbell_fd >= 0)
-        close(subscriber->doorbell_fd);
+    ec_doorbell_finish(&subscriber->doorbell);
     free(subscriber);
 }
 
@@ -286,9 +285,8 @@ int ec_subscriber_create(struct ec_client *client, const struct ec_subscriber_de
     made->type_count = desc->type_count;
     for (uint32_t i = 0; i < desc->type_count; i++)
         made->types[i] = ec_event_type(desc->types[i]);
-    made->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (made->doorbell_fd < 0) {
-        rc = ec_fail(why, EC_ERR_SYSTEM, "eventfd: %s", strerror(errno));
+    rc = ec_doorbell_init(&made->doorbell, client->foreign_daemon || desc->across_users, why);
+    if (rc < 0) {
         free_all(made);
         return rc;
     }
@@ -323,15 +321,13 @@ void ec_subscriber_destroy(struct ec_subscriber *subscriber)
 
 void ec_subscriber_disarm(struct ec_subscriber *subscriber)
 {
-    uint64_t rung;
-
     if (!subscriber->armed)
         return;
     subscriber->armed = false;
     atomic_store_explicit(subscriber->epoch,
                           atomic_load_explicit(subscriber->epoch, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    (void)!read(subscriber->doorbell_fd, &rung, sizeof rung); /* level back to silent */
+    ec_doorbell_silence(&subscriber->doorbell);
 }
 
 static void relax(void)
@@ -386,7 +382,7 @@ int ec_subscriber_arm(struct ec_subscriber *subscriber)
 
 int ec_subscriber_fd(const struct ec_subscriber *subscriber)
 {
-    return subscriber->doorbell_fd;
+    return subscriber->doorbell.wait_fd;
 }
 
 int ec_subscriber_wait(struct ec_subscriber *subscriber, int64_t timeout_ns)
@@ -398,7 +394,7 @@ int ec_subscriber_wait(struct ec_subscriber *subscriber, int64_t timeout_ns)
     if (timeout_ns >= 0)
         end_ns = ec_real_ns() + timeout_ns;
     while (ec_subscriber_arm(subscriber) == EC_AGAIN) {
-        struct pollfd bell = { .fd = subscriber->doorbell_fd, .events = POLLIN };
+        struct pollfd bell = { .fd = subscriber->doorbell.wait_fd, .events = POLLIN };
         int64_t overdue_ns = ec_subscriber_overdue_at(subscriber);
         int64_t until_ns = overdue_ns < end_ns ? overdue_ns : end_ns;
         int64_t left_ns = until_ns == INT64_MAX ? 0 : until_ns - ec_real_ns();

@@ -25,7 +25,7 @@ struct ec_subscriber {
     uint32_t rows_used;
     struct ec_reader_type *rows; /* own, in the cursor segment */
     _Atomic uint32_t *epoch;     /* own, in the cursor segment */
-    int doorbell_fd;
+    struct ec_doorbell doorbell;
     bool armed;
     bool has_slept;   /* since the last event */
     bool has_removed; /* a port whose publisher is gone */

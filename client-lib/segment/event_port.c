@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "foundation/doorbell.h"
 
 /* The intent runs ahead of the claim by up to this much, so that its line, which every reader looks
  * at after each event, changes once per page and not once per event. */
@@ -129,7 +130,8 @@ void ec_port_writer_finish(struct ec_port_writer *writer)
 void ec_port_post(struct ec_port_writer *writer, struct ec_port_change *change)
 {
     struct ec_port_change *head = atomic_load_explicit(&writer->changes, memory_order_relaxed);
-    int doorbell_fd = change->add ? change->peer.doorbell_fd : -1; /* change may go right away */
+    int doorbell_fd = change->add ? change->peer.doorbell_fd : -1;
+    bool is_socket = change->peer.doorbell_is_socket; /* change may go right away */
 
     do
         change->next = head;
@@ -138,7 +140,7 @@ void ec_port_post(struct ec_port_writer *writer, struct ec_port_change *change)
                                                   memory_order_relaxed));
     atomic_thread_fence(memory_order_seq_cst); /* [3] */
     if (doorbell_fd >= 0)
-        (void)!write(doorbell_fd, &(uint64_t) { 1 }, sizeof(uint64_t));
+        ec_doorbell_ring(doorbell_fd, is_socket);
 }
 
 struct ec_port_change *ec_port_take_done(struct ec_port_writer *writer)
@@ -477,9 +479,7 @@ static uint32_t ring_readers(struct ec_port_writer *writer)
 
         if ((epoch & 1) != 0 && epoch != peer->rung) {
             peer->rung = epoch;
-            /* A full counter (EAGAIN) is as good as rung; a closed one is a reader that left. */
-            if (write(peer->peer.doorbell_fd, &(uint64_t) { 1 }, sizeof(uint64_t)) > 0)
-                bells++;
+            bells += ec_doorbell_ring(peer->peer.doorbell_fd, peer->peer.doorbell_is_socket);
         }
     }
     if (bells != 0)

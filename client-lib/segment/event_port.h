@@ -63,10 +63,11 @@ struct ec_port_peer {
     const _Atomic uint64_t
         *cursor_owner; /* reader_id once the cursor is valid: see cursor_segment.h */
     const _Atomic uint32_t *epoch;
-    int doorbell_fd; /* eventfd, not blocking */
-    uint32_t slot;   /* in the port's readers[] */
-    bool reliable;   /* asked for */
-    void *context;   /* whoever added it gets this back when it is removed */
+    int doorbell_fd; /* see foundation/doorbell.h */
+    bool doorbell_is_socket;
+    uint32_t slot; /* in the port's readers[] */
+    bool reliable; /* asked for */
+    void *context; /* whoever added it gets this back when it is removed */
 };
 
 /* Readers come and go by way of a mailbox, because only the publishing thread may look at them. */

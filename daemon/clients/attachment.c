@@ -1,11 +1,7 @@
 /* attachment.c - check the descriptors of client.attach before any of them is used. */
 #include "clients/attachment.h"
 
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
+#include "foundation/doorbell.h"
 #include "proto/client_segment.h"
 #include "proto/cursor_segment.h"
 
@@ -23,7 +19,7 @@ const char *attachment_part_name(enum attachment_part part)
     return names[part];
 }
 
-int attachment_init(struct attachment *attachment, const int fds[ATTACH_PARTS],
+int attachment_init(struct attachment *attachment, const int fds[ATTACH_PARTS], bool may_be_eventfd,
                     struct ec_error *why)
 {
     int rc;
@@ -36,7 +32,7 @@ int attachment_init(struct attachment *attachment, const int fds[ATTACH_PARTS],
                       EC_SEGMENT_CURSOR, sizeof(struct ec_cursor_segment), why);
     if (rc == EC_OK) {
         attachment->refused = ATTACH_DOORBELL;
-        rc = attachment_check_doorbell(fds[ATTACH_DOORBELL], why);
+        rc = ec_doorbell_check(fds[ATTACH_DOORBELL], may_be_eventfd, why);
     }
     if (rc == EC_OK)
         return EC_OK;
@@ -60,21 +56,4 @@ static int map_part(struct attachment *attachment, enum attachment_part part,
     if (rc == EC_ERR_LAYOUT && map->bytes != 0) /* refused for its header, not for its seals */
         ec_segment_mismatch(&map->header, kind, map->bytes, &attachment->mismatch);
     return rc;
-}
-
-/* Publishers write to it without looking again: only an eventfd may come. */
-int attachment_check_doorbell(int fd, struct ec_error *why)
-{
-    static const char expected[] = "anon_inode:[eventfd]";
-    char path[64], what[64];
-    ssize_t bytes;
-
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    bytes = readlink(path, what, sizeof what - 1);
-    what[bytes < 0 ? 0 : bytes] = '\0';
-    if (strcmp(what, expected) != 0)
-        return ec_fail(why, EC_ERR_LAYOUT, "descriptor is %s, expected %s", what, expected);
-    if ((fcntl(fd, F_GETFL) & O_NONBLOCK) == 0) /* a full one would stop whoever rings it */
-        return ec_fail(why, EC_ERR_LAYOUT, "eventfd blocks, expected O_NONBLOCK");
-    return EC_OK;
 }

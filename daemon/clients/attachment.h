@@ -20,15 +20,11 @@ struct attachment {
         mismatch; /* after EC_ERR_LAYOUT; field is NULL when it is no number */
 };
 
-/* Check and map. The descriptors stay the caller's.
+/* Check and map. may_be_eventfd: the client is of our own user (see foundation/doorbell.h). The descriptors stay the caller's.
  *
  * Returns EC_OK, EC_ERR_LAYOUT, EC_ERR_SIZE or EC_ERR_SYSTEM; then nothing stays mapped. */
-int attachment_init(struct attachment *attachment, const int fds[ATTACH_PARTS],
+int attachment_init(struct attachment *attachment, const int fds[ATTACH_PARTS], bool may_be_eventfd,
                     struct ec_error *why);
 void attachment_finish(struct attachment *attachment);
-
-/* A doorbell that a client hands up must be an eventfd that does not block: publishers write to it.
- * Returns EC_OK, EC_ERR_LAYOUT or EC_ERR_SYSTEM. */
-int attachment_check_doorbell(int fd, struct ec_error *why);
 
 #endif

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "clients/clients_private.h"
 #include "clients/peer.h"
@@ -42,7 +43,7 @@ int cmd_client_attach(struct request *request)
     if (rc == EC_OK)
         rc = sort_fds(request, params, fds);
     if (rc == EC_OK) {
-        rc = attachment_init(&attachment, fds, request->why);
+        rc = attachment_init(&attachment, fds, request->client->uid == geteuid(), request->why);
         if (rc < 0)
             write_refusal(request, &attachment);
     }

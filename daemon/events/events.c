@@ -161,6 +161,7 @@ static void own_reader_added(void *context, const struct route_link *link)
         .cursor_owner = &cursors->cursor[link->cursor].reader_id,
         .epoch = &cursors->sleep[reader->slot].epoch,
         .doorbell_fd = route_doorbell(reader),
+        .doorbell_is_socket = reader->doorbell_is_socket,
         .slot = link->reader_slot,
         .reliable = false, /* system ports never wait */
     };
@@ -273,7 +274,7 @@ int events_init(struct services *services, struct ec_error *why)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for the daemon's routes");
     events->owner->cursors = events->subscriptions.cursors.base;
     events->owner->cursor_fd = events->subscriptions.cursors.fd;
-    events->owner->doorbell_fd = events->subscriptions.doorbell_fd;
+    events->owner->doorbell_fd = events->subscriptions.doorbell.ring_fd;
     events->subscriptions.owner = events->owner;
     rc = register_system_types(events, why);
     if (rc == EC_OK)

@@ -3,13 +3,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "clients/attachment.h"
 #include "clients/clients.h"
 #include "daemon/config.h"
 #include "daemon/log.h"
 #include "daemon/request.h"
 #include "events/joining.h"
 #include "events/registry.h"
+#include "foundation/doorbell.h"
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
@@ -500,7 +500,7 @@ int cmd_event_reader_open(struct request *request)
     if (rc == EC_OK)
         rc = parse_types(request, params->types.span, types, &count, &lossy);
     if (rc == EC_OK && request->fd_count == 1)
-        rc = attachment_check_doorbell(request->fds[0], request->why);
+        rc = ec_doorbell_check(request->fds[0], request->client->uid == geteuid(), request->why);
     if (rc == EC_OK)
         rc = routes_open_reader(&events->routes, owner,
                                 &(struct route_reader_desc) {

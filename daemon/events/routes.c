@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/log.h"
+#include "foundation/doorbell.h"
 #include "segment/event_port.h"
 
 /* ---- small sets of slots --------------------------------------------------------------------- */
@@ -45,6 +46,11 @@ static void notify(struct client *client, const char *method, const struct ec_js
 int route_doorbell(const struct route_reader *reader)
 {
     return reader->doorbell_fd >= 0 ? reader->doorbell_fd : reader->owner->doorbell_fd;
+}
+
+void route_ring(const struct route_reader *reader)
+{
+    ec_doorbell_ring(route_doorbell(reader), reader->doorbell_is_socket);
 }
 
 static void tell_publisher_added(struct routes *routes, const struct route_link *link)
@@ -126,7 +132,7 @@ static void tell_reader_removed(struct routes *routes, const struct route_link *
     ec_json_object_end(&w);
     notify(link->reader->owner->client, "event.port.removed", &w, NULL, 0);
     /* The publisher may have been killed between commit and ring. */
-    (void)!write(route_doorbell(link->reader), &(uint64_t) { 1 }, sizeof(uint64_t));
+    route_ring(link->reader);
 }
 
 /* ---- links ----------------------------------------------------------------------------------- */
@@ -165,8 +171,27 @@ static int add_link(struct route_port *port, struct route_reader *reader, struct
     return EC_OK;
 }
 
+static uid_t uid_of(const struct route_owner *owner)
+{
+    return owner->client != NULL ? owner->client->uid : geteuid();
+}
+
+/* An eventfd is not given to another user's program: its owner could make that one block. */
+static bool may_be_rung_by(const struct route_reader *reader, const struct route_owner *owner)
+{
+    return reader->doorbell_is_socket || uid_of(reader->owner) == uid_of(owner);
+}
+
 static bool reads(const struct route_reader *reader, const struct route_port *port)
 {
+    if (!may_be_rung_by(reader, port->owner)) {
+        log_warning(
+            "events",
+            "reader %u of client %u does not read port %u of another user: it needs a doorbell "
+            "of sockets (across_users)",
+            reader->id, reader->owner->client_id, port->id);
+        return false;
+    }
     return !reader->foreign_only || reader->owner != port->owner;
 }
 
@@ -357,6 +382,8 @@ int routes_open_reader(struct routes *routes, struct route_owner *owner,
     if (desc->type_count > 0) /* types may be NULL: all */
         memcpy(made->types, desc->types, desc->type_count * sizeof *desc->types);
     made->doorbell_fd = -1; /* taken below, once nothing can fail */
+    made->doorbell_is_socket =
+        ec_doorbell_is_socket(desc->doorbell_fd >= 0 ? desc->doorbell_fd : owner->doorbell_fd);
     for (struct route_port *port = routes->ports; port != NULL && rc == EC_OK; port = port->next) {
         struct route_link *link;
 

@@ -58,6 +58,7 @@ struct route_reader {
     uint64_t types[READER_TYPES_MAX];
     uint32_t type_count; /* 0: all */
     int doorbell_fd;     /* ours; -1: the owner's is used */
+    bool doorbell_is_socket;
     struct route_link *links;
 };
 
@@ -121,5 +122,6 @@ void routes_close_reader(struct routes *routes, struct route_reader *reader);
 struct route_reader *routes_find_reader(const struct routes *routes, uint32_t id);
 
 int route_doorbell(const struct route_reader *reader);
+void route_ring(const struct route_reader *reader);
 
 #endif

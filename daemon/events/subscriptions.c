@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -507,17 +506,16 @@ static void read_all(struct subscriptions *subscriptions)
             more |= !port->broken && ec_port_ready(&port->reading);
     }
     if (more) /* come back after the loop has looked at the others */
-        (void)!write(subscriptions->doorbell_fd, &(uint64_t) { 1 }, sizeof(uint64_t));
+        ec_doorbell_ring(subscriptions->doorbell.ring_fd, true);
 }
 
 static void on_bell(uv_poll_t *handle, int status, int events)
 {
     struct subscriptions *subscriptions = handle->data;
-    uint64_t rung;
 
     (void)status;
     (void)events;
-    (void)!read(subscriptions->doorbell_fd, &rung, sizeof rung);
+    ec_doorbell_silence(&subscriptions->doorbell);
     read_all(subscriptions);
 }
 
@@ -535,7 +533,7 @@ void subscriptions_port_added(struct subscriptions *subscriptions, const struct 
         subscriptions->reader == NULL ? EC_PORT_START_TAIL : EC_PORT_START_OLDEST, 0);
     port->next = subscriptions->ports;
     subscriptions->ports = port;
-    (void)!write(subscriptions->doorbell_fd, &(uint64_t) { 1 }, sizeof(uint64_t));
+    ec_doorbell_ring(subscriptions->doorbell.ring_fd, true);
 }
 
 void subscriptions_port_removed(struct subscriptions *subscriptions, const struct route_port *gone)
@@ -688,18 +686,20 @@ int subscriptions_init(struct subscriptions *subscriptions, uv_loop_t *loop, uin
     int rc = ec_segment_init(&subscriptions->cursors, &desc, why);
 
     subscriptions->loop = loop;
-    subscriptions->doorbell_fd = -1;
+    subscriptions->doorbell = (struct ec_doorbell) { -1, -1 };
     ec_json_writer_init_growing(&subscriptions->payload, grow, NULL, PARAMS_BYTES_MAX);
     ec_json_writer_init_growing(&subscriptions->params, grow, NULL, PARAMS_BYTES_MAX + 64);
     if (rc < 0)
         return ec_error_prefix(why, rc, "create the daemon's cursors");
-    subscriptions->doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    /* Of sockets: games of other users ring it, and the daemon must never block. */
+    rc = ec_doorbell_init(&subscriptions->doorbell, true, why);
+    if (rc < 0)
+        return ec_error_prefix(why, rc, "create the daemon's doorbell");
     subscriptions->bell = calloc(1, sizeof *subscriptions->bell);
     subscriptions->flush_timer = calloc(1, sizeof *subscriptions->flush_timer);
-    if (subscriptions->doorbell_fd < 0 || subscriptions->bell == NULL ||
-        subscriptions->flush_timer == NULL)
-        return ec_fail(why, EC_ERR_SYSTEM, "create the daemon's doorbell: %s", strerror(errno));
-    uv_poll_init(loop, subscriptions->bell, subscriptions->doorbell_fd);
+    if (subscriptions->bell == NULL || subscriptions->flush_timer == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for the daemon's doorbell");
+    uv_poll_init(loop, subscriptions->bell, subscriptions->doorbell.wait_fd);
     uv_timer_init(loop, subscriptions->flush_timer);
     subscriptions->bell->data = subscriptions->flush_timer->data = subscriptions;
     subscriptions->polling = true;
@@ -723,9 +723,7 @@ void subscriptions_finish(struct subscriptions *subscriptions)
         free(subscriptions->flush_timer);
     }
     subscriptions->polling = false;
-    if (subscriptions->doorbell_fd >= 0)
-        close(subscriptions->doorbell_fd);
-    subscriptions->doorbell_fd = -1;
+    ec_doorbell_finish(&subscriptions->doorbell);
     ec_segment_finish(&subscriptions->cursors);
     free(subscriptions->payload.base);
     free(subscriptions->params.base);

@@ -18,6 +18,7 @@
 
 #include "daemon/counters.h"
 #include "events/routes.h"
+#include "foundation/doorbell.h"
 #include "segment/event_port.h"
 
 struct config;
@@ -30,7 +31,7 @@ struct subscriptions {
     struct route_owner *owner; /* the daemon */
 
     struct ec_segment cursors; /* the daemon's cursor segment */
-    int doorbell_fd;
+    struct ec_doorbell doorbell;
     bool polling;
     uv_poll_t *bell;
     uv_timer_t *flush_timer; /* runs while a queue holds something */

@@ -5,10 +5,12 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/client.h"
@@ -540,6 +542,75 @@ START_TEST(who_opens_a_reader_by_hand_is_told_where_it_begins)
 }
 END_TEST
 
+/* ---- across users ---------------------------------------------------------------------------- */
+
+#define NOBODY 65534
+
+static const char *const open_to_nogroup[] = { "--set", "control.group=nogroup", NULL };
+
+static int publish_as_nobody(const struct game_side *side)
+{
+    struct ec_client *client;
+    struct ec_publisher *publisher;
+
+    GAME_CHECK(setgroups(0, NULL) == 0 && setgid(NOBODY) == 0 && setuid(NOBODY) == 0);
+    client = game_join("nobody", engine.socket_path);
+    know_shot(client);
+    publisher = publisher_of(client);
+    game_say(side);
+    game_hear(side);
+    publish_shot(publisher, 0);
+    game_hear(side);
+    ec_publisher_destroy(publisher);
+    ec_client_destroy(client);
+    return 0;
+}
+
+/* Sleeps until the other user's event wakes it. */
+static int read_another_user(const struct game_side *side)
+{
+    struct ec_client *client = game_join("reader", engine.socket_path);
+    struct ec_subscriber_desc desc = { .types = (const char *[]) { "game.shot" },
+                                       .type_count = 1,
+                                       .across_users = true };
+    struct ec_subscriber *subscriber;
+    struct seen seen = { 0 };
+
+    know_shot(client);
+    GAME_CHECK(ec_subscriber_create(client, &desc, &subscriber, NULL) == EC_OK);
+    game_say(side);
+    while (seen.count == 0) {
+        GAME_CHECK(ec_subscriber_wait(subscriber, GAME_WAIT_NS) == EC_OK);
+        ec_subscriber_poll(subscriber, on_shot, &seen, 10);
+    }
+    ec_subscriber_destroy(subscriber);
+    ec_client_destroy(client);
+    return 0;
+}
+
+START_TEST(a_sleeping_reader_is_woken_by_another_user_s_program)
+{
+    struct game publisher, reader;
+
+    line_client_close(&operator);
+    ck_assert_int_eq(daemon_stop(&engine), 0);
+    engine = (struct daemon_process) { 0 };
+    set_up_with(open_to_nogroup);
+    if (geteuid() != 0)
+        return; /* only root can be two users */
+    ck_assert_int_eq(chmod(engine.directory, 0755), 0);
+    ck_assert_int_eq(chmod(engine.socket_path, 0666), 0);
+    publisher = game_start(publish_as_nobody, NULL);
+    game_await(&publisher);
+    reader = game_start(read_another_user, NULL);
+    game_await(&reader);
+    game_tell(&publisher);
+    ck_assert_int_eq(game_end(&reader), 0);
+    game_tell(&publisher);
+    ck_assert_int_eq(game_end(&publisher), 0);
+}
+END_TEST
+
 /* ---- who is killed, stopped or hostile ------------------------------------------------------- */
 
 static int claim_and_hang(const struct game_side *side)
@@ -854,6 +925,7 @@ int main(void)
     tcase_add_test(tcase,
                    a_json_subscriber_that_does_not_read_loses_the_oldest_and_is_told_how_many);
     tcase_add_test(tcase, who_opens_a_reader_by_hand_is_told_where_it_begins);
+    tcase_add_test(tcase, a_sleeping_reader_is_woken_by_another_user_s_program);
     tcase_add_test(tcase, what_a_killed_publisher_had_claimed_is_never_seen);
     tcase_add_test(tcase, random_kills_leave_no_stuck_publisher_and_no_descriptor);
     tcase_set_timeout(stalls, 110);

@@ -74,6 +74,9 @@ struct ec_subscriber_desc {
     uint32_t type_count;      /* 0..32 */
     enum ec_event_policy policy;
     bool foreign_only; /* not the ports of this client itself */
+    bool
+        across_users; /* also ports of programs of other users; a wake-up costs 15 % more. Always so
+                          when the daemon runs under another user, as the service does */
     enum ec_start start;
     uint32_t history; /* of EC_START_HISTORY: 1..4,095 */
     enum ec_order order;

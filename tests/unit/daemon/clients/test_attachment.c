@@ -40,7 +40,7 @@ static void tear_down(void)
 
 START_TEST(what_a_good_client_hands_up_is_mapped)
 {
-    ck_assert_msg(attachment_init(&attachment, fds, &why) == EC_OK, "%s", why.text);
+    ck_assert_msg(attachment_init(&attachment, fds, true, &why) == EC_OK, "%s", why.text);
     ck_assert_ptr_nonnull(attachment.client_map.base);
     ck_assert_ptr_nonnull(attachment.cursor_map.base);
     attachment_finish(&attachment);
@@ -50,7 +50,7 @@ END_TEST
 START_TEST(a_wrong_field_is_named_with_both_values_and_nothing_stays_mapped)
 {
     ((struct ec_segment_header *)cursor.base)->layout_major = 9;
-    ck_assert_int_eq(attachment_init(&attachment, fds, &why), EC_ERR_LAYOUT);
+    ck_assert_int_eq(attachment_init(&attachment, fds, true, &why), EC_ERR_LAYOUT);
     ck_assert_msg(strstr(why.text, "cursor: ") == why.text, "%s", why.text);
     ck_assert_msg(strstr(why.text, "layout_major is 9, expected 1") != NULL, "%s", why.text);
     ck_assert_int_eq(attachment.refused, ATTACH_CURSOR);
@@ -65,7 +65,7 @@ START_TEST(segments_in_the_wrong_order_are_refused)
 {
     fds[ATTACH_CLIENT] = cursor.fd;
     fds[ATTACH_CURSOR] = client.fd;
-    ck_assert_int_lt(attachment_init(&attachment, fds, &why), 0);
+    ck_assert_int_lt(attachment_init(&attachment, fds, true, &why), 0);
     ck_assert_int_eq(attachment.refused, ATTACH_CLIENT);
     ck_assert_ptr_null(attachment.client_map.base);
 }
@@ -77,7 +77,7 @@ START_TEST(a_doorbell_must_be_an_eventfd)
 
     ck_assert_int_eq(pipe(pipe_fds), 0);
     fds[ATTACH_DOORBELL] = pipe_fds[1];
-    ck_assert_int_eq(attachment_init(&attachment, fds, &why), EC_ERR_LAYOUT);
+    ck_assert_int_eq(attachment_init(&attachment, fds, true, &why), EC_ERR_LAYOUT);
     ck_assert_msg(strstr(why.text, "pipe:") != NULL, "%s", why.text);
     ck_assert_msg(strstr(why.text, "expected anon_inode:[eventfd]") != NULL, "%s", why.text);
     ck_assert_int_eq(attachment.refused, ATTACH_DOORBELL);
@@ -93,7 +93,7 @@ START_TEST(a_doorbell_must_not_block)
     int doorbell = fds[ATTACH_DOORBELL];
 
     fds[ATTACH_DOORBELL] = eventfd(0, EFD_CLOEXEC);
-    ck_assert_int_eq(attachment_init(&attachment, fds, &why), EC_ERR_LAYOUT);
+    ck_assert_int_eq(attachment_init(&attachment, fds, true, &why), EC_ERR_LAYOUT);
     ck_assert_msg(strstr(why.text, "expected O_NONBLOCK") != NULL, "%s", why.text);
     close(fds[ATTACH_DOORBELL]);
     fds[ATTACH_DOORBELL] = doorbell;

@@ -190,7 +190,7 @@ static void attach(struct client *client)
     }
     fds[ATTACH_DOORBELL] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     ck_assert_msg(clients_may_attach(clients, client, &why) == EC_OK, "%s", why.text);
-    ck_assert_msg(attachment_init(&attachment, fds, &why) == EC_OK, "%s", why.text);
+    ck_assert_msg(attachment_init(&attachment, fds, true, &why) == EC_OK, "%s", why.text);
     ck_assert_int_eq(clients_attach(clients, client, &attachment, fds, 0, &why), EC_OK);
     ck_assert_int_eq(fds[0], -1);
 }
