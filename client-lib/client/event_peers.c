@@ -48,7 +48,7 @@ static bool deliver(struct ec_event_peers *peers, struct ec_early *news)
             if (news->removed)
                 ec_subscriber_remove_port(s, news->port_id);
             else if (ec_subscriber_reader_id(s) == news->id)
-                return ec_subscriber_add_port(s, news, EC_PORT_START_OLDEST), true;
+                return ec_subscriber_add_port(s, news), true;
         }
         return news->removed && peers->opening == 0;
     }
@@ -111,8 +111,19 @@ static void member_text(struct ec_json_span object, const char *name, char *text
         text[0] = '\0';
 }
 
+static bool member_is_true(struct ec_json_span object, const char *name)
+{
+    struct ec_json_span found = { 0 };
+    struct ec_json_fields fields = { .names = &name, .values = &found, .count = 1 };
+    bool value = false;
+
+    return ec_json_bind(object, &fields) == EC_OK && ec_json_get_boolean(found, &value) == EC_OK &&
+           value;
+}
+
 bool ec_event_port_members(struct ec_json_span object, struct ec_early *news)
 {
+    news->existed = member_is_true(object, "existed");
     member_text(object, "client", news->client, sizeof news->client);
     member_text(object, "name", news->name, sizeof news->name);
     return member32(object, "port_id", &news->port_id) &&

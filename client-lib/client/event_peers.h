@@ -67,6 +67,7 @@ struct ec_early {
     struct ec_early *next;
     bool port;    /* a port for a reader; else a reader for a port */
     bool removed; /* it went again */
+    bool existed; /* a port that was there before its reader */
     uint64_t id;  /* of our object: reader_id or port_id */
     uint32_t port_id;
     uint32_t client_id;
@@ -102,8 +103,7 @@ void ec_publisher_add_reader(struct ec_publisher *publisher, struct ec_early *ne
 void ec_publisher_remove_reader(struct ec_publisher *publisher, uint64_t reader_id);
 
 /* Subscriber side (subscriber.c). The same. */
-void ec_subscriber_add_port(struct ec_subscriber *subscriber, struct ec_early *news,
-                            enum ec_port_start start);
+void ec_subscriber_add_port(struct ec_subscriber *subscriber, struct ec_early *news);
 void ec_subscriber_remove_port(struct ec_subscriber *subscriber, uint32_t port_id);
 
 /* Make an object known and hand it what came early. Takes the mutex. */

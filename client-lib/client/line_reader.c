@@ -162,6 +162,7 @@ static int receive_with_descriptors(struct ec_line_reader *reader, size_t bytes,
                               .msg_iovlen = 1,
                               .msg_control = control.bytes,
                               .msg_controllen = sizeof control.bytes };
+    bool arrived = false;
     ssize_t n;
 
     do
@@ -175,6 +176,9 @@ static int receive_with_descriptors(struct ec_line_reader *reader, size_t bytes,
 
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
             continue;
+        arrived = true;
+        close_descriptors(reader,
+                          reader->fd_count); /* none, unless they came twice: refused below */
         count = (unsigned)((part->cmsg_len - CMSG_LEN(0)) / sizeof(int));
         memcpy(reader->fds, CMSG_DATA(part), count * sizeof(int)); /* the kernel sends one part */
         reader->fd_count = count;
@@ -186,7 +190,7 @@ static int receive_with_descriptors(struct ec_line_reader *reader, size_t bytes,
                        "descriptors were lost: more than %d came, or this process may open no more",
                        EC_LINE_FDS);
     }
-    if (reader->fd_count > 0 && reader->end > reader->begin) {
+    if (arrived && reader->end > reader->begin) {
         close_descriptors(reader, reader->fd_count);
         reader->fd_count = 0;
         return ec_fail(why, EC_ERR_REQUEST, "descriptors came inside a line");

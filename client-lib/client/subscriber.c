@@ -51,9 +51,16 @@ void ec_peer_port_free(struct ec_peer_port *port)
     free(port);
 }
 
-void ec_subscriber_add_port(struct ec_subscriber *subscriber, struct ec_early *news,
-                            enum ec_port_start start)
+static enum ec_port_start port_start(const struct ec_subscriber *subscriber)
 {
+    return subscriber->start == EC_START_KEYFRAME  ? EC_PORT_START_KEYFRAME
+           : subscriber->start == EC_START_HISTORY ? EC_PORT_START_HISTORY
+                                                   : EC_PORT_START_TAIL;
+}
+
+void ec_subscriber_add_port(struct ec_subscriber *subscriber, struct ec_early *news)
+{
+    enum ec_port_start start = news->existed ? port_start(subscriber) : EC_PORT_START_OLDEST;
     struct ec_subscriber_change *change = calloc(1, sizeof *change);
     struct ec_peer_port *port = calloc(1, sizeof *port);
 
@@ -125,13 +132,6 @@ static int write_request(struct ec_json_writer *w, const struct ec_subscriber_de
                : EC_OK;
 }
 
-static enum ec_port_start port_start(const struct ec_subscriber *subscriber)
-{
-    return subscriber->start == EC_START_KEYFRAME  ? EC_PORT_START_KEYFRAME
-           : subscriber->start == EC_START_HISTORY ? EC_PORT_START_HISTORY
-                                                   : EC_PORT_START_TAIL;
-}
-
 /* The ports that existed when the daemon recorded the reader: one descriptor each. */
 static int take_ports(struct ec_subscriber *subscriber, struct ec_call *call,
                       struct ec_json_span ports, struct ec_error *why)
@@ -145,7 +145,8 @@ static int take_ports(struct ec_subscriber *subscriber, struct ec_call *call,
         if (i >= call->reply_fd_count || !ec_event_port_members(item, &news))
             return ec_fail(why, EC_ERR_INTERNAL, "port %u of the daemon's answer is not whole", i);
         news.fds[0] = call->reply_fds[i]; /* stays the call's: mapping does not keep it */
-        ec_subscriber_add_port(subscriber, &news, port_start(subscriber));
+        news.existed = true;
+        ec_subscriber_add_port(subscriber, &news);
     }
     return EC_OK;
 }

@@ -102,6 +102,7 @@ static int register_system_types(struct events *events, struct ec_error *why)
         rc = event_types_register(&events->types, &desc, &events->system[e], &created, NULL, why);
         if (rc < 0)
             return rc;
+        events->system[e]->is_system = true;
         if (events->system[e]->size != system_sizes[e])
             return ec_fail(why, EC_ERR_INTERNAL, "%s has %zu bytes in C and %u in its layout",
                            row->name, system_sizes[e], events->system[e]->size);

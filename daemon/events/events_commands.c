@@ -242,6 +242,9 @@ int cmd_event_publish(struct request *request)
 
     if (type == NULL)
         return EC_ERR_TYPE;
+    if (type->is_system)
+        return ec_fail(request->why, EC_ERR_PERMISSION, "%s is published by engine-cored only",
+                       type->name);
     rc = events_claim(events, type, type->size, &payload);
     if (rc < 0)
         return ec_fail(request->why, rc, "%s of up to %u bytes does not fit the daemon's port",
@@ -447,9 +450,13 @@ static void write_start(const struct route_port *port, const struct start *start
     ec_json_member_u64(w, "sequence", reading.expected);
 }
 
+/* One line carries so many descriptors; further ports follow as event.port.added. */
+#define REPLY_PORTS_MAX 64
+
 static int write_reader_ports(struct request *request, const struct route_reader *reader,
                               const struct start *start)
 {
+    unsigned count = 0;
     struct ec_json_writer *w = request->result;
 
     ec_json_object_begin(w);
@@ -457,8 +464,13 @@ static int write_reader_ports(struct request *request, const struct route_reader
     ec_json_member_u64(w, "slot", reader->slot);
     ec_json_member_array(w, "ports");
     for (const struct route_link *link = reader->links; link != NULL; link = link->next_of_reader) {
-        int rc = request_attach_fd(request, link->port->fd);
+        int rc;
 
+        if (count++ >= REPLY_PORTS_MAX) {
+            routes_tell_reader(&request->services->events->routes, link);
+            continue;
+        }
+        rc = request_attach_fd(request, link->port->fd);
         if (rc < 0)
             return rc;
         ec_json_object_begin(w);

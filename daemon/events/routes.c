@@ -113,6 +113,7 @@ static void tell_reader_added(struct routes *routes, const struct route_link *li
     ec_json_member_u64(&w, "bytes", link->port->ring_bytes);
     ec_json_member_u64(&w, "cursor", link->cursor);
     ec_json_member_u64(&w, "reader_slot", link->reader_slot);
+    ec_json_member_boolean(&w, "existed", link->existed);
     ec_json_object_end(&w);
     notify(link->reader->owner->client, "event.port.added", &w, &link->port->fd, 1);
 }
@@ -403,10 +404,17 @@ int routes_open_reader(struct routes *routes, struct route_owner *owner,
     owner->reader_count++;
     if (owner->client != NULL)
         owner->client->readers++;
-    for (struct route_link *link = made->links; link != NULL; link = link->next_of_reader)
+    for (struct route_link *link = made->links; link != NULL; link = link->next_of_reader) {
+        link->existed = true;
         tell_publisher_added(routes, link);
+    }
     *reader = made;
     return EC_OK;
+}
+
+void routes_tell_reader(struct routes *routes, const struct route_link *link)
+{
+    tell_reader_added(routes, link);
 }
 
 void routes_close_reader(struct routes *routes, struct route_reader *reader)

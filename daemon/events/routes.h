@@ -32,6 +32,7 @@ struct route_link {
     struct route_link *next_of_reader;
     uint32_t cursor;      /* in the cursor segment of the reader's owner */
     uint32_t reader_slot; /* in the port's readers[] */
+    bool existed;         /* the port was there before the reader */
     bool accepted;        /* the publishing process has handed it to its publishing thread */
 };
 
@@ -118,6 +119,8 @@ struct route_reader_desc {
 int routes_open_reader(struct routes *routes, struct route_owner *owner,
                        const struct route_reader_desc *desc, struct route_reader **reader,
                        struct ec_error *why);
+/* Tell the reader's client of a port that had no place in the answer. */
+void routes_tell_reader(struct routes *routes, const struct route_link *link);
 void routes_close_reader(struct routes *routes, struct route_reader *reader);
 struct route_reader *routes_find_reader(const struct routes *routes, uint32_t id);
 

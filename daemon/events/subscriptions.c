@@ -543,8 +543,10 @@ void subscriptions_port_removed(struct subscriptions *subscriptions, const struc
 
         if (port->port_id != gone->id)
             continue;
-        while (read_port(subscriptions, port)) { /* its publisher writes no more */
-        }
+        /* What was published until now; a publisher that closed its port and goes on is not waited for. */
+        for (uint64_t tail = atomic_load_explicit(&gone->port->tail, memory_order_acquire);
+             port->reading.position < tail && read_port(subscriptions, port);)
+            continue;
         *at = port->next;
         ec_port_reading_finish(&port->reading);
         free(port);

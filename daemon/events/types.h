@@ -61,8 +61,9 @@ struct event_type {
     char name[EVENT_NAME_BYTES];
     char registered_by[64]; /* "client 3 (my game)" or "engine-cored" */
     uint32_t version;
-    uint32_t size; /* payload: exact when there are fields, else the most */
-    bool lossy;    /* no reader may be reliable */
+    uint32_t size;  /* payload: exact when there are fields, else the most */
+    bool lossy;     /* no reader may be reliable */
+    bool is_system; /* of events.def */
     uint32_t field_count;
     struct event_field *fields;
 

@@ -394,6 +394,7 @@ static const struct {
     const char *names;
 } bad_publishes[] = {
     { "{\"type\":\"game.none\"}", "-32011", "game.none" },
+    { "{\"type\":\"breaker.level\"}", "-32003", "engine-cored only" },
     { "{\"type\":\"game.shot\",\"payload\":{\"nunber\":1}}", "-32602", "nunber" },
     { "{\"type\":\"game.shot\",\"payload\":{\"number\":-1}}", "-32602", "18446744073709551615" },
     { "{\"type\":\"game.shot\",\"payload\":{\"number\":1.5}}", "-32602", "number" },
@@ -539,6 +540,74 @@ START_TEST(who_opens_a_reader_by_hand_is_told_where_it_begins)
     struct game game = game_start(open_readers_by_hand, NULL);
 
     ck_assert_int_eq(game_end(&game), 0);
+}
+END_TEST
+
+/* ---- many ports ------------------------------------------------------------------------------ */
+
+#define PORT_GAMES 3
+#define PORTS_OF_GAME 40
+
+static int publish_through_many_ports(const struct game_side *side)
+{
+    struct ec_client *client = game_join("publisher", engine.socket_path);
+    struct ec_publisher *publishers[PORTS_OF_GAME];
+
+    know_shot(client);
+    for (int i = 0; i < PORTS_OF_GAME; i++)
+        publishers[i] = publisher_of(client);
+    game_say(side);
+    game_hear(side);
+    for (int i = 0; i < PORTS_OF_GAME; i++)
+        publish_shot(publishers[i], 0);
+    game_hear(side);
+    for (int i = 0; i < PORTS_OF_GAME; i++)
+        ec_publisher_destroy(publishers[i]);
+    ec_client_destroy(client);
+    return 0;
+}
+
+static void count_shot(void *context, const struct ec_event *event)
+{
+    (void)event;
+    ++*(int *)context;
+}
+
+static int read_many_ports(const struct game_side *side)
+{
+    struct ec_client *client = game_join("reader", engine.socket_path);
+    struct ec_subscriber *subscriber;
+    int count = 0;
+
+    know_shot(client);
+    subscriber = subscriber_of(client, EC_EVENT_RELIABLE);
+    game_say(side);
+    while (count < PORT_GAMES * PORTS_OF_GAME) {
+        GAME_CHECK(ec_subscriber_wait(subscriber, GAME_WAIT_NS) == EC_OK);
+        ec_subscriber_poll(subscriber, count_shot, &count, 1000);
+    }
+    ec_subscriber_destroy(subscriber);
+    ec_client_destroy(client);
+    return 0;
+}
+
+START_TEST(a_reader_of_more_ports_than_one_line_carries_gets_them_all)
+{
+    struct game publishers[PORT_GAMES], reader;
+
+    for (int i = 0; i < PORT_GAMES; i++) {
+        publishers[i] = game_start(publish_through_many_ports, NULL);
+        game_await(&publishers[i]);
+    }
+    reader = game_start(read_many_ports, NULL);
+    game_await(&reader);
+    for (int i = 0; i < PORT_GAMES; i++)
+        game_tell(&publishers[i]);
+    ck_assert_int_eq(game_end(&reader), 0);
+    for (int i = 0; i < PORT_GAMES; i++) {
+        game_tell(&publishers[i]);
+        ck_assert_int_eq(game_end(&publishers[i]), 0);
+    }
 }
 END_TEST
 
@@ -925,6 +994,7 @@ int main(void)
     tcase_add_test(tcase,
                    a_json_subscriber_that_does_not_read_loses_the_oldest_and_is_told_how_many);
     tcase_add_test(tcase, who_opens_a_reader_by_hand_is_told_where_it_begins);
+    tcase_add_test(tcase, a_reader_of_more_ports_than_one_line_carries_gets_them_all);
     tcase_add_test(tcase, a_sleeping_reader_is_woken_by_another_user_s_program);
     tcase_add_test(tcase, what_a_killed_publisher_had_claimed_is_never_seen);
     tcase_add_test(tcase, random_kills_leave_no_stuck_publisher_and_no_descriptor);

@@ -176,6 +176,25 @@ START_TEST(two_lines_with_descriptors_each_get_their_own)
 }
 END_TEST
 
+/* The first line does not fit the reader's first buffer, so its end is received together with the news
+ * that further descriptors stand behind it. */
+START_TEST(a_long_line_with_descriptors_may_be_followed_by_another_one)
+{
+    static char text[10001];
+    ino_t first, second;
+
+    memset(text, 'x', sizeof text - 2);
+    text[sizeof text - 2] = '\n';
+    first = send_with_pipe(text);
+    second = send_with_pipe("second\n");
+    text[sizeof text - 2] = '\0';
+    expect_line(text, 1);
+    expect_inode(line.fds[0], first);
+    expect_line("second", 1);
+    expect_inode(line.fds[0], second);
+}
+END_TEST
+
 START_TEST(descriptors_that_nobody_took_are_closed)
 {
     const unsigned before = open_descriptors();
@@ -280,6 +299,7 @@ int main(void)
     tcase_add_loop_test(tests, descriptors_belong_to_the_line_whose_first_byte_carried_them, 0,
                         sizeof cuts / sizeof cuts[0]);
     tcase_add_test(tests, two_lines_with_descriptors_each_get_their_own);
+    tcase_add_test(tests, a_long_line_with_descriptors_may_be_followed_by_another_one);
     tcase_add_test(tests, descriptors_that_nobody_took_are_closed);
     tcase_add_test(tests, descriptors_inside_a_line_are_refused);
     tcase_add_test(tests, more_descriptors_than_a_line_may_carry_are_closed_and_an_error);
