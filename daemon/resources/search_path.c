@@ -142,7 +142,8 @@ int search_entry_open(struct search_entry *entry, const char *path, struct ec_er
     *entry = (struct search_entry) { 0 };
     if (!PHYSFS_stat(path, &stat)) {
         code = PHYSFS_getLastErrorCode();
-        if (code == PHYSFS_ERR_NOT_FOUND || code == PHYSFS_ERR_NOT_MOUNTED)
+        /* Without any mount PhysicsFS fails and names no error. */
+        if (code == PHYSFS_ERR_NOT_FOUND || code == PHYSFS_ERR_NOT_MOUNTED || code == PHYSFS_ERR_OK)
             return ec_fail(why, EC_ERR_NOT_FOUND, "not found in the search path");
         return ec_fail(why, EC_ERR_PATH, "%s", PHYSFS_getErrorByCode(code));
     }

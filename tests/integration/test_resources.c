@@ -672,6 +672,10 @@ START_TEST(mounts_are_checked)
     ck_assert_ptr_nonnull(strstr(failing.why, "/nowhere/at/all"));
 
     start(NULL);
+    assert_ok(
+        call("resource.define", "{\"group\":\"early\",\"resources\":[{\"name\":\"early.txt\"}]}"));
+    assert_error(call("resource.load", "{\"group\":\"early\"}"), EC_ERR_GROUP,
+                 "not found in the search path"); /* nothing is mounted yet */
     assert_error(call("resource.mount", "{\"path\":\"/nowhere\"}"), EC_ERR_NOT_FOUND, "/nowhere");
     assert_error(call("resource.mount", "{\"path\":\"relative\"}"), EC_ERR_PATH, "relative");
     assert_error(call("resource.mount", "{\"path\":\"%s\"}", daemon_process.socket_path),
