@@ -39,12 +39,19 @@ struct config_listener {
     void *context;
 };
 
+struct config_check {
+    config_check_fn *fn;
+    void *context;
+};
+
 struct config {
     struct config_source source; /* own copies */
     struct config_set set;
     uint64_t version;
     struct config_listener listeners[CONFIG_LISTENERS];
     unsigned listener_count;
+    struct config_check checks[CONFIG_LISTENERS];
+    unsigned check_count;
 };
 
 /* The file while it is read. */
@@ -56,6 +63,8 @@ struct config_text {
 };
 
 static int copy_source(struct config *config, const struct config_source *source);
+static int check_together(const struct config *config, const struct config_set *set,
+                          struct ec_error *why);
 static void free_source(struct config_source *source);
 static int read_layers(const struct config_source *source, struct config_set *set,
                        struct ec_error *why);
@@ -165,6 +174,8 @@ int config_reload(struct config *config, bool changed[EC_CONFIGS], struct ec_err
 
     if (rc == EC_OK)
         rc = read_layers(&config->source, &fresh, why);
+    if (rc == EC_OK)
+        rc = check_together(config, &fresh, why);
     for (size_t i = 0; i < EC_CONFIGS; i++)
         changed[i] =
             rc == EC_OK && !is_same(&ec_configs[i], &config->set.values[i], &fresh.values[i]);
@@ -189,6 +200,26 @@ int config_reload(struct config *config, bool changed[EC_CONFIGS], struct ec_err
              l++)
             config->listeners[l].fn(config->listeners[l].context, (enum ec_config_id)i);
     return EC_OK;
+}
+
+int config_add_check(struct config *config, config_check_fn *fn, void *context)
+{
+    if (config->check_count == CONFIG_LISTENERS)
+        return EC_ERR_LIMIT;
+    config->checks[config->check_count++] = (struct config_check) { fn, context };
+    return EC_OK;
+}
+
+/* Do the fresh values fit together? They are asked for as those of a configuration of their own. */
+static int check_together(const struct config *config, const struct config_set *set,
+                          struct ec_error *why)
+{
+    const struct config fresh = { .set = *set };
+    int rc = EC_OK;
+
+    for (unsigned i = 0; i < config->check_count && rc == EC_OK; i++)
+        rc = config->checks[i].fn(config->checks[i].context, &fresh, why);
+    return rc;
 }
 
 int config_on_change(struct config *config, config_changed_fn *fn, void *context)

@@ -43,6 +43,11 @@ config_version(const struct config *config); /* raised by each reload that chang
  * (keys that need a restart are reported there too and keep their value). */
 int config_reload(struct config *config, bool changed[EC_CONFIGS], struct ec_error *why);
 
+/* Ask fn whether values that were read anew fit together, before any of them counts. It returns EC_OK,
+ * or an error whose text names the key; then the reload is refused as a whole. */
+typedef int config_check_fn(void *context, const struct config *fresh, struct ec_error *why);
+int config_add_check(struct config *config, config_check_fn *fn, void *context);
+
 /* Tell fn of each reloadable key that changed. */
 typedef void config_changed_fn(void *context, enum ec_config_id id);
 int config_on_change(struct config *config, config_changed_fn *fn, void *context);

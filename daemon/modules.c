@@ -30,7 +30,7 @@ const struct module daemon_modules[] = {
     { "events", NULL, events_init, NULL, events_shutdown, { "clients" } },
     { "scheduler", NULL, scheduler_init, scheduler_post_init, scheduler_shutdown, { "events" } },
     { "resources", NULL, resources_init, resources_post_init, resources_shutdown, { "events" } },
-    { "breaker", NULL, breaker_init, NULL, breaker_shutdown, { "resources" } },
+    { "breaker", NULL, breaker_init, breaker_post_init, breaker_shutdown, { "resources" } },
     { "control", NULL, control_init, control_post_init, control_shutdown, { "clients" } },
 };
 const unsigned daemon_module_count = sizeof daemon_modules / sizeof daemon_modules[0];

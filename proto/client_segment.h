@@ -97,12 +97,16 @@ struct ec_pulse {
 };
 
 /* The client's answer to the breaker; sequence is odd while it is changed and 0 before the first.
- * Its two sides are ec_breaker_ack() in client/breaker.c and ec_telemetry_ack(). */
+ * Its two sides are ec_breaker_ack() in client/breaker.c and ec_telemetry_ack(). evictable_bytes is
+ * apart: what the client could give back if it were asked, in its own words. */
 struct ec_breaker_ack {
     alignas(EC_HOT_BYTES) _Atomic uint32_t level;
     _Atomic int64_t at_ns;
     _Atomic uint64_t freed_bytes;
     _Atomic uint64_t sequence;
+    _Atomic uint64_t order;           /* sequence of the order that is answered; since layout 1.1 */
+    _Atomic uint64_t trimmed_bytes;   /* the part of freed_bytes that allocators gave back; 1.1 */
+    _Atomic uint64_t evictable_bytes; /* since layout 1.1; 0: never said */
 };
 
 /* Reference counts by thread slot and resource index. A single slot may be negative (released on

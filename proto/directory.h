@@ -1,4 +1,4 @@
-/* proto/directory.h - the directory of resources, and the heap that they lie in.
+/* proto/directory.h - the directory of resources, the heap that they lie in, and the breaker's board.
  *
  * Writer: engine-cored's main loop. Readers: all, read-only.
  *
@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "proto/breaker_board.h"
 #include "proto/segment_header.h"
 
 #define EC_RESOURCES_MAX 16384
@@ -51,6 +52,7 @@ struct ec_directory {
     /* Open addressing by name_hash: index + 1 of the entry; 0 ends the search. */
     alignas(EC_HOT_BYTES) _Atomic uint32_t index[EC_RESOURCE_INDEX_SLOTS];
     struct ec_directory_entry entries[EC_RESOURCES_MAX];
+    struct ec_breaker_board breaker; /* since layout 1.1 */
 };
 
 /* The heap's first page is its header; ranges are page-granular. */

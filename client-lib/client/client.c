@@ -97,6 +97,8 @@ static int build(struct ec_client *client, const struct ec_client_desc *desc, st
         rc = attach(client, why);
     if (rc == EC_OK)
         rc = ec_event_peers_create(client, why);
+    if (rc == EC_OK)
+        rc = ec_client_breaker_create(client, why);
     if (rc == EC_OK && !desc->no_thread)
         rc = ec_connection_start(client->connection, why);
     return rc == EC_OK ? EC_OK : ec_error_prefix(why, rc, "connect");

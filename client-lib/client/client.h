@@ -7,6 +7,7 @@
 #include <engine-core/client.h>
 #include <engine-core/time_source.h>
 
+#include "client/breaker.h"
 #include "client/connection.h"
 #include "foundation/doorbell.h"
 #include "foundation/real_time.h"
@@ -36,6 +37,7 @@ struct ec_client {
     struct ec_segment_map heap;
     _Atomic uint32_t reference_order; /* client/resource.c: enum ec_reference_order; 0 at first */
 
+    struct ec_client_breaker breaker;
     struct ec_event_peers *event_peers;
     struct ec_memory_sink *memory;
     struct ec_client_private *private; /* client.c's own */

@@ -41,6 +41,7 @@ void ec_frame_begin(struct ec_client *client, struct ec_frame *frame)
     if (before > 0)
         ec_histogram_add(&ec_client_own(client)->frames.period, (uint64_t)frame->period_ns);
     count_fps(client, frame->index, now_ns);
+    ec_client_breaker_look(client, EC_WATCH_FRAME); /* the safe point for its call-back */
 }
 
 void ec_frame_end(struct ec_frame *frame)

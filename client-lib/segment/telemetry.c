@@ -133,12 +133,19 @@ bool ec_telemetry_ack(const struct ec_client_segment *segment, struct ec_ack_see
         ack->level = atomic_load_explicit(&from->level, memory_order_relaxed);
         ack->at_ns = atomic_load_explicit(&from->at_ns, memory_order_relaxed);
         ack->freed_bytes = ec_row_load(&from->freed_bytes);
+        ack->trimmed_bytes = ec_row_load(&from->trimmed_bytes);
+        ack->order = ec_row_load(&from->order);
         /* Pairs with the writer's release fence: who read a newer field sees the odd sequence. */
         atomic_thread_fence(memory_order_acquire);
         if (ack->sequence % 2 == 0 && ec_row_load(&from->sequence) == ack->sequence)
             return true;
     }
     return false;
+}
+
+uint64_t ec_telemetry_evictable(const struct ec_client_segment *segment)
+{
+    return ec_row_load(&segment->breaker.evictable_bytes);
 }
 
 static uint32_t threads_used(const struct ec_client_segment *segment)

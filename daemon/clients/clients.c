@@ -15,6 +15,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <utlist.h>
 #include <uv.h>
@@ -213,6 +214,15 @@ void clients_describe(struct clients *clients, struct client *client, struct ec_
     for (unsigned i = 0; i < clients->hook_count; i++)
         if (clients->hooks[i].hooks.describe != NULL)
             clients->hooks[i].hooks.describe(clients->hooks[i].context, client, writer);
+}
+
+int client_signal(struct client *client, int number)
+{
+    if (client->private->pidfd < 0)
+        return EC_ERR_STATE;
+    return syscall(SYS_pidfd_send_signal, client->private->pidfd, number, NULL, 0) == 0
+               ? EC_OK
+               : EC_ERR_SYSTEM;
 }
 
 int client_notify(struct client *client, const char *method, const struct ec_json_writer *params,

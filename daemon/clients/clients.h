@@ -131,6 +131,10 @@ static inline const struct ec_cursor_segment *client_cursors(const struct client
     return client->cursor_map.base;
 }
 
+/* Send a signal to the process of an attached client: to this one, never to another that has its pid
+ * now. Returns EC_OK, EC_ERR_STATE (its process is not watched) or EC_ERR_SYSTEM. */
+int client_signal(struct client *client, int number);
+
 /* Send a notification {"jsonrpc":"2.0","method":method,"params":params}: params is one JSON value.
  *
  * Returns EC_OK, EC_ERR_DISCONNECTED (it hung up), EC_ERR_LIMIT (its output is full; the control module

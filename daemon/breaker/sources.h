@@ -1,0 +1,95 @@
+/* sources.h - where memory may run short: the host, and every limited control group.
+ *
+ * Two kinds of groups are looked at: the daemon's own (from its group up to the root of what is
+ * mounted, v2 and v1, or the directories that the configuration names instead), which count for the
+ * level of all, and those of the clients, which count for theirs. A group that several are in is
+ * looked at once. Every source has its own level, so that one that is short cannot hide another.
+ *
+ * Descriptors are kept open and read with pread into buffers that are there from the start: a look
+ * allocates nothing. The files may be plain ones.
+ *
+ * Thread: loop. Cost: a look is one or two small reads for each source. */
+#ifndef ENGINE_CORED_BREAKER_SOURCES_H
+#define ENGINE_CORED_BREAKER_SOURCES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "breaker/levels.h"
+#include "foundation/error.h"
+
+#define SOURCES_MAX 96
+#define SOURCES_HOST 0u /* index of the host */
+#define SOURCE_NAME_BYTES 256
+#define SOURCE_CHAIN_MAX 12
+
+enum source_kind { SOURCE_FREE, SOURCE_HOST, SOURCE_GROUP_V1, SOURCE_GROUP_V2 };
+
+struct source {
+    enum source_kind kind;
+    char name[SOURCE_NAME_BYTES];                 /* "host", or the directory of the group */
+    bool own;                                     /* counts for all */
+    uint32_t users;                               /* clients whose chain it is in */
+    int usage_fd, stat_fd, limit_fd, pressure_fd; /* -1: not there */
+
+    bool readable; /* the last look could read it */
+    uint64_t limit_bytes;
+    int64_t limit_read_ns;
+    uint64_t kernel_bytes; /* of the host: what the kernel calls available */
+    struct level_reading reading;
+    struct {
+        uint64_t some_us, full_us;
+        int64_t at_ns; /* when they last changed; 0: never seen */
+    } stalled;
+    struct growth growth;
+    struct level_machine machine;
+    uint64_t reserved_bytes; /* deducted from what is available */
+    uint64_t lowest_bytes;   /* ever available */
+    int64_t ordered_ns;      /* of the last round of orders; 0: none at this level */
+    uint32_t ordered_level;  /* the level that it was for */
+    int64_t exit_ns;         /* when somebody was asked to leave for it; 0: nobody at this level */
+    uint64_t history;        /* number of its last transition in the history */
+};
+
+/* What a host or container does not have, once for each reason. */
+#define SOURCES_ABSENT_MAX 16
+struct source_absent {
+    char name[64];
+    char reason[160];
+};
+
+struct sources {
+    char proc[256]; /* "/proc" */
+    struct source source[SOURCES_MAX];
+    uint32_t high; /* [0, high) may be in use */
+    struct source_absent absent[SOURCES_ABSENT_MAX];
+    unsigned absent_count;
+};
+
+struct source_chain {
+    uint32_t count;
+    uint32_t source[SOURCE_CHAIN_MAX];
+};
+
+/* proc is where meminfo, pressure/memory, self/cgroup, self/mountinfo and PID/cgroup are. groups are
+ * directories with colons between that stand for the daemon's own chain; "" finds it by proc.
+ * Returns EC_OK or EC_ERR_SYSTEM (no meminfo, or a named group cannot be read). */
+int sources_init(struct sources *sources, const char *proc, const char *groups,
+                 struct ec_error *why);
+void sources_finish(struct sources *sources);
+
+/* Note once that something is not there. */
+void sources_note_absent(struct sources *sources, const char *name, const char *reason);
+
+/* The limited groups of a process. Each counts one user more until the chain is released. */
+void sources_chain(struct sources *sources, pid_t pid, struct source_chain *chain);
+void sources_release(struct sources *sources, struct source_chain *chain);
+
+/* Resident memory of a process; 0 when it cannot be read. */
+uint64_t sources_resident_bytes(const struct sources *sources, pid_t pid);
+
+/* Look at one source: fills in its reading. false: it cannot be read (its group is gone). */
+bool source_look(struct source *source, int64_t now_ns);
+
+#endif

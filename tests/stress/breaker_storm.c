@@ -1,0 +1,98 @@
+/* breaker_storm [short] - the same storm of servers alone, with earlyoom, and with engine-core.
+ *
+ *   breaker_storm         8 servers, 512 MiB, 15 s, seeds 1 to 3, all three
+ *   breaker_storm short   4 servers, 256 MiB, 5 s, one seed, alone and with engine-core
+ *
+ * A table goes to stdout. Exit 0: with engine-core nobody was killed and no save was lost, and alone
+ * somebody was (else the load proves nothing). 1: not so. 77: it cannot be run here, with the reason. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "stress/server_storm.h"
+
+#define MIB (1024.0 * 1024.0)
+#define SKIPPED 77
+
+static const struct guard_row {
+    enum storm_guard guard;
+    const char *name;
+    bool in_short;
+} guards[] = {
+    { STORM_ALONE, "alone", true },
+    { STORM_EARLYOOM, "earlyoom", false },
+    { STORM_BREAKER, "engine-core", true },
+};
+
+static int compare(const void *left, const void *right);
+static void print_row(const char *name, unsigned seed, struct storm_result *result);
+
+int main(int argc, char **argv)
+{
+    const bool is_short = argc > 1 && strcmp(argv[1], "short") == 0;
+    const unsigned seeds = is_short ? 1 : 3;
+    unsigned alone = 0, killed = 0, lost = 0;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    printf("%-12s %4s %6s %6s %6s %6s %7s %7s %8s %9s %9s %7s\n", "guard", "seed", "kernel",
+           "killed", "ended", "saves", "play", "down", "lowest", "react", "react", "levels");
+    printf("%-12s %4s %6s %6s %6s %6s %7s %7s %8s %9s %9s %7s\n", "", "", "kills", "", "early",
+           "lost", "lost s", "s", "MiB", "p50 ms", "max ms", "");
+    for (unsigned seed = 1; seed <= seeds; seed++)
+        for (size_t g = 0; g < sizeof guards / sizeof guards[0]; g++) {
+            const struct storm_desc desc = {
+                .guard = guards[g].guard,
+                .servers = is_short ? 4 : 8,
+                .limit_bytes = (is_short ? 256u : 512u) * UINT64_C(1048576),
+                .seconds = is_short ? 5 : 15,
+                .seed = seed,
+                .world_mib = 30,
+                .cache_mib = 50,
+            };
+            struct storm_result result;
+            char why[256] = "";
+            bool missing;
+
+            if (is_short && !guards[g].in_short)
+                continue;
+            if (!storm_run(&desc, &result, &missing, why, sizeof why)) {
+                printf("%-12s %s: %s\n", guards[g].name, missing ? "skipped" : "failed", why);
+                if (!missing)
+                    return 1;
+                if (guards[g].guard != STORM_EARLYOOM) /* a peer that is not there is no failure */
+                    return SKIPPED;
+                continue;
+            }
+            print_row(guards[g].name, seed, &result);
+            if (guards[g].guard == STORM_ALONE)
+                alone += result.killed;
+            if (guards[g].guard == STORM_BREAKER) {
+                killed += result.killed + result.kernel_kills;
+                lost += result.saves_lost;
+            }
+        }
+    printf("with engine-core: %u killed, %u saves lost; alone: %u killed\n", killed, lost, alone);
+    return killed == 0 && lost == 0 && alone > 0 ? 0 : 1;
+}
+
+static int compare(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+
+    return a < b ? -1 : a > b;
+}
+
+static void print_row(const char *name, unsigned seed, struct storm_result *result)
+{
+    qsort(result->reaction_ms, result->reactions, sizeof result->reaction_ms[0], compare);
+    printf("%-12s %4u %6u %6u %6u %6u %7.1f %7.1f %8.1f", name, seed, result->kernel_kills,
+           result->killed, result->ended, result->saves_lost, result->play_lost_s, result->down_s,
+           (double)result->lowest_bytes / MIB);
+    if (result->reactions > 0)
+        printf(" %9.1f %9.1f", result->reaction_ms[result->reactions / 2],
+               result->reaction_ms[result->reactions - 1]);
+    else
+        printf(" %9s %9s", "-", "-");
+    printf(" %7u\n", result->level_changes);
+}
