@@ -129,27 +129,21 @@ static void *claim(struct bus_end *end)
     return payload;
 }
 
-/* Wait until this many reliable readers are admitted. The publishing thread looks at them as it goes,
- * so it publishes meanwhile: a type that nobody asked for, and that readers pass over. */
+/* Wait until the publisher knows this many readers, for whom it keeps what it publishes from then on.
+ * A claim, which is never committed, is how the publishing thread gets to know of them. */
 static void await_readers(struct bus_end *end, unsigned readers)
 {
-    const uint64_t type = register_type(end, "bench.unread");
     struct ec_publisher_stats stats;
     int64_t begin = bench_ns();
 
     for (;;) {
-        void *payload;
-
-        if (ec_publisher_claim(end->publisher, type, end->bench->bytes, &payload) == EC_OK) {
-            bench_fill(payload, 0, end->bench->bytes);
-            ec_publisher_commit(end->publisher);
-        }
+        claim(end);
         ec_publisher_stats(end->publisher, &stats);
-        if (stats.reliable == readers)
+        if (stats.readers == readers)
             return;
         if (bench_ns() - begin > 10 * (int64_t)WAIT_NS)
-            bench_fail("%u of %u readers were admitted", stats.reliable, readers);
-        usleep(2000); /* few enough not to fill the ring: who was admitted first does not read yet */
+            bench_fail("the publisher knows %u of %u readers", stats.readers, readers);
+        usleep(100);
     }
 }
 
@@ -217,6 +211,7 @@ static void reader(struct bench_partner *parent, const void *context)
 
     bench_pin(bench->readers > 1 ? BENCH_ANY_PROCESSOR : 1);
     bus_open(&end, bench, NULL, THERE);
+    bench_partner_send(parent, 0); /* what is published from now on will be read */
     while (bench_partner_wait(parent, &count)) {
         long switches = bench_switches();
         int64_t begin;
@@ -240,6 +235,17 @@ static void readers_start(struct readers *readers, const struct bus_bench *bench
     readers->count = bench->readers;
     for (unsigned i = 0; i < readers->count; i++)
         bench_partner_start(&readers->partner[i], reader, bench);
+}
+
+/* A publisher may know a reader before the reader's subscription has begun: both must have said so. */
+static void readers_await(struct readers *readers, struct bus_end *end)
+{
+    uint64_t subscribed;
+
+    for (unsigned i = 0; i < readers->count; i++)
+        if (!bench_partner_wait(&readers->partner[i], &subscribed))
+            bench_fail("a reader ended");
+    await_readers(end, readers->count);
 }
 
 static void readers_end(struct readers *readers)
@@ -281,7 +287,7 @@ static void measure_publish(const struct bus_bench *bench, bool beside)
     readers_start(&readers, bench); /* before this process has threads */
     bench_pin(0);
     bus_open(&end, bench, THERE, NULL);
-    await_readers(&end, bench->readers);
+    readers_await(&readers, &end);
     bench_ready();
     while (bench_next()) {
         double ns[SHAPE_BURSTS];
@@ -400,7 +406,7 @@ void bus_throughput(const void *context)
     readers_start(&readers, bench);
     bench_pin(bench->readers > 1 ? BENCH_ANY_PROCESSOR : 0);
     bus_open(&end, bench, THERE, NULL);
-    await_readers(&end, bench->readers);
+    readers_await(&readers, &end);
     bench_ready();
     while (bench_next()) {
         long switches = bench_switches();
