@@ -3,6 +3,8 @@ PREFIX ?= /usr/local
 BENCH ?=
 SOAK_ROUNDS ?= 50
 SOAK_FUZZ_S ?= 600
+SOAK_EVENTS ?= 20000000
+SOAK_KILL_ROUNDS ?= 1000
 
 .PHONY: help run test soak bench install docs fmt lint clean packages-% build-%
 
@@ -15,7 +17,9 @@ run: packages-build packages-sample build-release ## daemon, two sample games an
 test: packages-build packages-test packages-sample ## build and test in every form: compilers, sanitizers, models, fuzzers
 	@.ci/test
 
-soak: packages-build packages-test build-asan build-fuzz ## the long forms: SOAK_ROUNDS of integration, SOAK_FUZZ_S each fuzzer
+soak: packages-build packages-test build-development build-asan build-fuzz ## the long forms: SOAK_EVENTS to four readers, SOAK_KILL_ROUNDS, SOAK_ROUNDS of integration, SOAK_FUZZ_S each fuzzer
+	EC_BIN_DIR=$(CURDIR)/build/development/bin EC_EVENTS=$(SOAK_EVENTS) EC_KILL_ROUNDS=$(SOAK_KILL_ROUNDS) \
+		build/development/tests/integration/integration-event_delivery
 	ctest --preset asan -L integration --repeat until-fail:$(SOAK_ROUNDS)
 	tests/fuzz/soak build/fuzz $(SOAK_FUZZ_S)
 
