@@ -31,6 +31,7 @@
  * a connection it is hardly alive. */
 #define GRACE_NS INT64_C(100000000)
 #define GRACE_DISCONNECTED_NS INT64_C(5000000)
+#define FIND_TRIES 64 /* a slow clock of many steps changes the page at each of them */
 #define HEARTBEAT_LOST_NS INT64_C(600000000) /* it comes each 250 ms, whatever is due */
 
 int64_t ec_time_real(void)
@@ -103,7 +104,7 @@ static int view_read(const struct ec_step_clock *clock, struct view *view)
     return EC_OK;
 }
 
-int ec_step_find(struct ec_client *client, const char *name, struct ec_step_clock *clock)
+static int find_once(struct ec_client *client, const char *name, struct ec_step_clock *clock)
 {
     const struct ec_clock_page *page = ec_client_clock(client);
     struct ec_clock_view view;
@@ -132,6 +133,15 @@ int ec_step_find(struct ec_client *client, const char *name, struct ec_step_cloc
         return EC_OK;
     }
     return EC_ERR_NOT_FOUND;
+}
+
+int ec_step_find(struct ec_client *client, const char *name, struct ec_step_clock *clock)
+{
+    int rc = EC_AGAIN;
+
+    for (unsigned i = 0; i < FIND_TRIES && rc == EC_AGAIN; i++)
+        rc = find_once(client, name, clock);
+    return rc;
 }
 
 /* Tell the daemon how far this client is. */
