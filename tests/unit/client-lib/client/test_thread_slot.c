@@ -18,7 +18,7 @@ static void open_client(struct ec_client *client)
                                           .client_id = 1 };
     struct ec_error why = { 0 };
 
-    *client = (struct ec_client) { .doorbell_fd = -1 };
+    *client = (struct ec_client) { .doorbell = { -1, -1 } };
     ck_assert_msg(ec_segment_init(&client->own, &desc, &why) == EC_OK, "%s", why.text);
     ck_assert_int_eq(ec_live_clients_add(client, &why), EC_OK);
 }
