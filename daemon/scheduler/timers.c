@@ -246,6 +246,7 @@ static void give_slot(struct timers *timers, uint32_t at)
 
 static uint32_t *fired_at(struct fired *fired, uint32_t i)
 {
+    assert(fired->capacity > 0);
     return &fired->slots[(fired->first + i) % fired->capacity];
 }
 
