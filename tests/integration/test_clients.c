@@ -1,7 +1,6 @@
 /* Clients as they come and go: attach with what a hostile or broken program might hand up, detach, and
  * die at any moment. The games here speak raw lines, so that they can do what the library never does. */
 #include <check.h>
-#include <dirent.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -498,33 +497,18 @@ START_TEST(a_killed_client_is_gone_although_its_child_keeps_the_socket)
 }
 END_TEST
 
-static unsigned descriptors_of_the_daemon(void)
-{
-    char path[64];
-    unsigned count = 0;
-    DIR *entries;
-
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)engine.pid);
-    entries = opendir(path);
-    ck_assert_ptr_nonnull(entries);
-    while (readdir(entries) != NULL)
-        count++;
-    closedir(entries);
-    return count;
-}
-
 START_TEST(clients_that_come_and_die_leave_no_descriptors)
 {
     unsigned before = 0;
 
     for (int i = 0; i < 40; i++) {
         if (i == 20) /* what is kept of the last dead ones is there by now */
-            before = descriptors_of_the_daemon();
+            before = process_descriptors(engine.pid);
         kill_game(start_game("mayfly", attach_well));
         wait_until_unlisted("\"mayfly\"");
     }
     line_client_call(&operator, "core.ping", NULL);
-    ck_assert_uint_eq(descriptors_of_the_daemon(), before);
+    ck_assert_uint_eq(process_descriptors(engine.pid), before);
 }
 END_TEST
 

@@ -1,6 +1,5 @@
 /* The control socket of a real daemon: who gets it, what it answers, and what it survives. */
 #include <check.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -56,21 +55,6 @@ static long resident_kib(pid_t pid)
     ck_assert_int_eq(fscanf(file, "%ld %ld", &total, &resident), 2);
     fclose(file);
     return resident * (sysconf(_SC_PAGESIZE) / 1024);
-}
-
-static unsigned open_descriptors(pid_t pid)
-{
-    char path[64];
-    unsigned count = 0;
-    DIR *directory;
-
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    directory = opendir(path);
-    ck_assert_ptr_nonnull(directory);
-    while (readdir(directory) != NULL)
-        count++;
-    closedir(directory);
-    return count;
 }
 
 static int listen_on(const char *path)
@@ -694,7 +678,7 @@ START_TEST(descriptors_are_closed_where_nobody_takes_them)
     int fds[2];
 
     line_client_call(&client, "core.ping", NULL); /* the connection is accepted and counted */
-    before = open_descriptors(daemon_process.pid);
+    before = process_descriptors(daemon_process.pid);
     ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
     ck_assert(line_client_send_fds(&client, PING("1"), fds, 2));
     reply = line_client_receive(&client);
@@ -706,7 +690,7 @@ START_TEST(descriptors_are_closed_where_nobody_takes_them)
     reply = line_client_receive(&client);
     ck_assert_msg(strstr(reply, "descriptors are taken after core.hello only") != NULL, "%s",
                   reply);
-    ck_assert_uint_eq(open_descriptors(daemon_process.pid), before);
+    ck_assert_uint_eq(process_descriptors(daemon_process.pid), before);
     close(fds[0]);
     close(fds[1]);
 }
@@ -719,14 +703,14 @@ START_TEST(more_descriptors_than_a_line_may_have_are_all_closed)
     unsigned before;
 
     ck_assert(strstr(line_client_hello(&client, "x"), "result") != NULL);
-    before = open_descriptors(daemon_process.pid);
+    before = process_descriptors(daemon_process.pid);
     for (unsigned i = 0; i < EC_LINE_FDS + 1; i++)
         fds[i] = STDERR_FILENO;
     ck_assert(line_client_send_fds(&client, PING("1"), fds, EC_LINE_FDS + 1));
     reply = line_client_receive(&client);
     ck_assert_msg(strstr(reply, ERROR("1", "-32600") "\"message\":\"descriptors were lost") != NULL,
                   "%s", reply);
-    ck_assert_uint_eq(open_descriptors(daemon_process.pid), before);
+    ck_assert_uint_eq(process_descriptors(daemon_process.pid), before);
     ck_assert(line_has(line_client_call(&client, "core.ping", NULL), "pong", "true"));
 }
 END_TEST
@@ -761,10 +745,10 @@ START_TEST(ten_thousand_visitors_leave_nothing_behind)
     long kib;
 
     connect_and_leave(CONNECTS_FIRST);
-    descriptors = open_descriptors(daemon_process.pid);
+    descriptors = process_descriptors(daemon_process.pid);
     kib = resident_kib(daemon_process.pid);
     connect_and_leave(CONNECTS - CONNECTS_FIRST);
-    ck_assert_uint_eq(open_descriptors(daemon_process.pid), descriptors);
+    ck_assert_uint_eq(process_descriptors(daemon_process.pid), descriptors);
     if (!IS_SANITIZED)
         ck_assert_int_le(labs(resident_kib(daemon_process.pid) - kib), 1024);
 }

@@ -7,7 +7,6 @@
 #include <engine-core/subscriber.h>
 
 #include <check.h>
-#include <dirent.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -525,21 +524,6 @@ static int read_until_the_end(const struct game_side *side)
     return 0;
 }
 
-static int count_descriptors(pid_t pid)
-{
-    char path[64];
-    int count = 0;
-    DIR *directory;
-
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    directory = opendir(path);
-    ck_assert_ptr_nonnull(directory);
-    while (readdir(directory) != NULL)
-        count++;
-    closedir(directory);
-    return count;
-}
-
 static void wait_until_clients_are(const char *count)
 {
     while (!line_has(line_client_call(&operator, "core.info", NULL), "clients", count))
@@ -556,7 +540,7 @@ START_TEST(who_is_killed_at_any_moment_takes_nobody_with_him)
                                               { EC_EVENT_LOSSY, PUBLISHERS_MAX } };
     const uint64_t rounds = from_environment("EC_KILL_ROUNDS", 20), survivor = 0;
     struct game publisher, readers[2];
-    int descriptors[2] = { 0 }, before;
+    unsigned descriptors[2] = { 0 }, before;
     unsigned random = 12345;
 
     be_patient(); /* nobody is demoted: who is dead must be removed because it is dead */
@@ -566,9 +550,9 @@ START_TEST(who_is_killed_at_any_moment_takes_nobody_with_him)
         readers[i] = game_start(read_until_the_end, &survivors[i]);
         game_await(&readers[i]);
     }
-    before = count_descriptors(engine.pid);
+    before = process_descriptors(engine.pid);
     for (int i = 0; i < 2; i++)
-        descriptors[i] = count_descriptors(readers[i].pid);
+        descriptors[i] = process_descriptors(readers[i].pid);
     for (uint64_t round = 0; round < rounds; round++) {
         const uint64_t who = 1 + round % (PUBLISHERS_MAX - 1);
         struct game victims[3] = { game_start(publish_until_told, &who),
@@ -584,13 +568,13 @@ START_TEST(who_is_killed_at_any_moment_takes_nobody_with_him)
             ck_assert_int_eq(game_kill(&victims[(i + (random >> 20)) % 3]), -SIGKILL);
         wait_until_clients_are("4");
     }
-    for (int turn = 0; turn < 10000 && count_descriptors(engine.pid) != before; turn++)
+    for (int turn = 0; turn < 10000 && process_descriptors(engine.pid) != before; turn++)
         line_client_call(&operator, "core.ping", NULL); /* the last closes may be pending */
-    ck_assert_int_eq(count_descriptors(engine.pid), before);
+    ck_assert_uint_eq(process_descriptors(engine.pid), before);
     game_tell(&publisher);
     for (int i = 0; i < 2; i++) {
         game_await(&readers[i]);
-        ck_assert_int_le(count_descriptors(readers[i].pid), descriptors[i]);
+        ck_assert_uint_le(process_descriptors(readers[i].pid), descriptors[i]);
         game_tell(&readers[i]);
         ck_assert_int_eq(game_end(&readers[i]), 0);
     }

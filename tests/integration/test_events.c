@@ -4,7 +4,6 @@
 #include <engine-core/subscriber.h>
 
 #include <check.h>
-#include <dirent.h>
 #include <grp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -768,21 +767,6 @@ static int read_for_ever(const struct game_side *side)
     return 1;
 }
 
-static int count_descriptors(pid_t pid)
-{
-    char path[64];
-    int count = 0;
-    DIR *directory;
-
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
-    directory = opendir(path);
-    ck_assert_ptr_nonnull(directory);
-    while (readdir(directory) != NULL)
-        count++;
-    closedir(directory);
-    return count;
-}
-
 /* Wait until the daemon has no client left but the operator. */
 static void wait_until_alone(void)
 {
@@ -795,7 +779,7 @@ static void wait_until_alone(void)
 /* Publishers and readers are killed at random moments; a survivor of each kind goes on. */
 START_TEST(random_kills_leave_no_stuck_publisher_and_no_descriptor)
 {
-    int before = count_descriptors(engine.pid), after = 0;
+    unsigned before = process_descriptors(engine.pid), after = 0;
 
     for (int round = 0; round < 20; round++) {
         struct game publisher = game_start(publish_for_ever, NULL),
@@ -821,9 +805,9 @@ START_TEST(random_kills_leave_no_stuck_publisher_and_no_descriptor)
     for (int turn = 0; turn < 1000 && after != before;
          turn++) { /* the last closes may be pending */
         line_client_call(&operator, "core.ping", NULL);
-        after = count_descriptors(engine.pid);
+        after = process_descriptors(engine.pid);
     }
-    ck_assert_int_eq(after, before);
+    ck_assert_uint_eq(after, before);
 }
 END_TEST
 

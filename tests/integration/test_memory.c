@@ -1,12 +1,9 @@
 /* What a process allocated is seen from outside: while it lives, and as it was when it was killed. */
 #include <check.h>
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <engine-core/arena.h>
@@ -14,6 +11,7 @@
 #include <engine-core/pool.h>
 
 #include "support/daemon.h"
+#include "support/game.h"
 
 static struct daemon_process engine;
 static struct line_client operator;
@@ -32,7 +30,7 @@ static void tear_down(void)
 }
 
 /* What a game of the tests holds. */
-struct game {
+struct holdings {
     struct ec_client *client;
     struct ec_arena *frame;
     struct ec_pool *sparks;
@@ -40,7 +38,7 @@ struct game {
     void *blocks[1000];
 };
 
-static const char *game_start(struct game *game)
+static const char *hold(struct holdings *game)
 {
     static struct ec_error why;
     const struct ec_client_desc desc = { .name = "game",
@@ -63,7 +61,7 @@ static const char *game_start(struct game *game)
 
 static void *free_half(void *context)
 {
-    struct game *game = context;
+    struct holdings *game = context;
 
     for (int i = 0; i < 1000; i += 2)
         ec_pool_free(game->sparks, game->blocks[i]);
@@ -72,7 +70,7 @@ static void *free_half(void *context)
 
 /* 100 x 32 bytes and one refusal in the arena; 1,000 x 64 bytes in the pool, of which another thread
  * frees the half. */
-static const char *game_allocate(struct game *game)
+static const char *allocate(struct holdings *game)
 {
     pthread_t thread;
 
@@ -91,7 +89,7 @@ static const char *game_allocate(struct game *game)
     return NULL;
 }
 
-static void game_end(struct game *game)
+static void let_go(struct holdings *game)
 {
     ec_arena_destroy(game->frame);
     ec_pool_destroy(game->sparks);
@@ -159,13 +157,13 @@ static const char *report_of(pid_t pid)
 
 START_TEST(a_live_process_is_reported_as_it_is)
 {
-    struct game game = { 0 };
-    const char *fault = game_start(&game);
+    struct holdings game = { 0 };
+    const char *fault = hold(&game);
     const char *report;
     struct ec_tag_stats stats;
 
     ck_assert_msg(fault == NULL, "%s", fault);
-    fault = game_allocate(&game);
+    fault = allocate(&game);
     ck_assert_msg(fault == NULL, "%s", fault);
     report = report_of(getpid());
     ck_assert_msg(line_has(report, "alive", "true"), "%s", report);
@@ -182,32 +180,32 @@ START_TEST(a_live_process_is_reported_as_it_is)
     report = report_of(getpid());
     ck_assert(line_has(object_with(report, "tag", "\"rendering\""), "bytes", "0"));
     ck_assert(line_has(object_with(report, "name", "\"frame\""), "peak_bytes", "3200"));
-    game_end(&game);
+    let_go(&game);
 }
 END_TEST
 
 START_TEST(the_names_of_the_tags_are_there_from_the_attach)
 {
-    struct game game = { 0 };
-    const char *fault = game_start(&game);
+    struct holdings game = { 0 };
+    const char *fault = hold(&game);
     const char *report;
 
     ck_assert_msg(fault == NULL, "%s", fault);
     report = report_of(getpid());
     object_with(report, "tag", "\"general\"");
     object_with(report, "tag", "\"temporary\"");
-    game_end(&game);
+    let_go(&game);
 }
 END_TEST
 
 START_TEST(destroyed_allocators_leave_the_report_and_their_tag)
 {
-    struct game game = { 0 };
-    const char *fault = game_start(&game);
+    struct holdings game = { 0 };
+    const char *fault = hold(&game);
     const char *report;
 
     ck_assert_msg(fault == NULL, "%s", fault);
-    fault = game_allocate(&game);
+    fault = allocate(&game);
     ck_assert_msg(fault == NULL, "%s", fault);
     ec_arena_destroy(game.frame);
     ec_pool_destroy(game.sparks);
@@ -218,23 +216,18 @@ START_TEST(destroyed_allocators_leave_the_report_and_their_tag)
     ck_assert(!line_has(report, "name", "\"sparks\""));
     ck_assert(line_has(object_with(report, "tag", "\"loot\""), "bytes", "0"));
     ck_assert(line_has(object_with(report, "tag", "\"rendering\""), "bytes", "0"));
-    game_end(&game);
+    let_go(&game);
 }
 END_TEST
 
-/* Allocate, say so through the pipe, and wait for the end. */
-static void run_victim(int say)
+static int allocate_and_wait(const struct game_side *side)
 {
-    struct game game = { 0 };
-    const char *fault = game_start(&game);
+    struct holdings game = { 0 };
 
-    if (fault == NULL)
-        fault = game_allocate(&game);
-    if (fault == NULL)
-        fault = "ready";
-    if (write(say, fault, strlen(fault) + 1) < 0)
-        _exit(1);
-    for (;;)
+    GAME_CHECK(hold(&game) == NULL);
+    GAME_CHECK(allocate(&game) == NULL);
+    game_say(side);
+    for (;;) /* until it is killed */
         pause();
 }
 
@@ -250,29 +243,15 @@ static void wait_for_left(void)
 
 START_TEST(a_killed_process_is_reported_as_it_last_was)
 {
-    char said[256] = "";
+    struct game victim;
     const char *report;
-    int pipe_fds[2], status;
-    ssize_t got;
-    pid_t victim;
 
     line_client_call(&operator, "event.subscribe", "{\"types\":[\"client.left\"]}");
-    ck_assert_int_eq(pipe(pipe_fds), 0);
-    victim = fork();
-    if (victim == 0)
-        run_victim(pipe_fds[1]);
-    ck_assert_int_gt(victim, 0);
-    close(pipe_fds[1]);
-    do {
-        got = read(pipe_fds[0], said, sizeof said - 1);
-    } while (got < 0 && errno == EINTR);
-    ck_assert_str_eq(said, "ready");
-    ck_assert_int_eq(kill(victim, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(victim, &status, 0), victim);
-    ck_assert(WIFSIGNALED(status));
-    close(pipe_fds[0]);
+    victim = game_start(allocate_and_wait, NULL);
+    game_await(&victim);
+    ck_assert_int_eq(game_kill(&victim), -SIGKILL);
     wait_for_left();
-    report = report_of(victim);
+    report = report_of(victim.pid);
     ck_assert_msg(line_has(report, "alive", "false"), "%s", report);
     check_report(report);
 }

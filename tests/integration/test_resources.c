@@ -1,6 +1,5 @@
 /* Assets from a real archive, decoded by a real daemon, held by real games. */
 #include <check.h>
-#include <dirent.h>
 #include <engine-core/breaker.h>
 #include <engine-core/client.h>
 #include <engine-core/resource.h>
@@ -11,11 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "foundation/json/json_scan.h"
 #include "support/daemon.h"
+#include "support/game.h"
+#include "support/reply.h"
 #include "support/sample_images.h"
 
 static struct daemon_process daemon_process;
@@ -100,88 +100,32 @@ static const char *call(const char *method, const char *format, ...)
     return line_client_call(&line, method, params);
 }
 
-static struct ec_json_span member(struct ec_json_span object, const char *name)
-{
-    struct ec_json_iterator members = ec_json_iterate(object);
-    struct ec_json_span key, value;
-
-    while (ec_json_next_member(&members, &key, &value))
-        if (ec_json_string_equals(key, name))
-            return value;
-    return (struct ec_json_span) { 0 };
-}
-
-/* A value by its path in a reply: "result/assets/bytes". An element of an array is a number. */
-static struct ec_json_span at(const char *reply, const char *path)
-{
-    struct ec_json_span value = ec_json_root(reply, strlen(reply));
-    char copy[128], *rest = copy, *part;
-
-    snprintf(copy, sizeof copy, "%s", path);
-    while ((part = strsep(&rest, "/")) != NULL) {
-        if (ec_json_type_of(value) == EC_JSON_ARRAY) {
-            struct ec_json_iterator elements = ec_json_iterate(value);
-
-            for (int i = atoi(part); i >= 0; i--)
-                if (!ec_json_next_element(&elements, &value))
-                    value = (struct ec_json_span) { 0 };
-        } else {
-            value = member(value, part);
-        }
-    }
-    return value;
-}
-
-static int64_t number(const char *reply, const char *path)
-{
-    int64_t value = 0;
-
-    ck_assert_msg(ec_json_get_i64(at(reply, path), &value) == EC_OK, "no number %s in %s", path,
-                  reply);
-    return value;
-}
-
 static void assert_text(const char *reply, const char *path, const char *expected)
 {
     char text[512] = "";
 
-    ec_json_get_text(at(reply, path), text, sizeof text);
+    ec_json_get_text(reply_at(reply, path), text, sizeof text);
     ck_assert_msg(strcmp(text, expected) == 0, "%s is \"%s\" instead of \"%s\" in %s", path, text,
                   expected, reply);
 }
 
 static void assert_ok(const char *reply)
 {
-    ck_assert_msg(at(reply, "result").text != NULL, "%s", reply);
+    ck_assert_msg(reply_at(reply, "result").text != NULL, "%s", reply);
 }
 
 static void assert_error(const char *reply, int64_t code, const char *part)
 {
     char text[512] = "";
 
-    ck_assert_int_eq(number(reply, "error/code"), code);
-    ec_json_get_text(at(reply, "error/message"), text, sizeof text);
+    ck_assert_int_eq(reply_number(reply, "error/code"), code);
+    ec_json_get_text(reply_at(reply, "error/message"), text, sizeof text);
     ck_assert_msg(strstr(text, part) != NULL, "\"%s\" does not name \"%s\"", text, part);
 }
 
 static int64_t asset_bytes(void)
 {
-    return number(call("memory.stats", "{}"), "result/assets/bytes");
-}
-
-static int descriptors(void)
-{
-    char path[64];
-    DIR *directory;
-    int count = 0;
-
-    snprintf(path, sizeof path, "/proc/%d/fd", (int)daemon_process.pid);
-    directory = opendir(path);
-    ck_assert_ptr_nonnull(directory);
-    while (readdir(directory) != NULL)
-        count++;
-    closedir(directory);
-    return count;
+    return reply_number(call("memory.stats", "{}"), "result/assets/bytes");
 }
 
 static void mount_and_define(void)
@@ -208,8 +152,8 @@ static void await_group(struct line_client *events, const char *group, const cha
     do {
         text = line_client_receive(events);
         ck_assert_ptr_nonnull(text);
-    } while (!ec_json_string_equals(at(text, "params/payload/group"), group) ||
-             !ec_json_string_equals(at(text, "params/payload/state"), state));
+    } while (!ec_json_string_equals(reply_at(text, "params/payload/group"), group) ||
+             !ec_json_string_equals(reply_at(text, "params/payload/state"), state));
 }
 
 static void subscribe(struct line_client *events)
@@ -255,28 +199,17 @@ static void assert_pixels(const struct ec_resource_view *view, const struct samp
                                   sample_pixel(x, y, c));
 }
 
-/* A game in a process of its own that holds a resource until it is killed. */
-static pid_t game_fork(const char *name)
+/* Holds a resource until it is killed. The context is its name. */
+static int hold_for_ever(const struct game_side *side)
 {
-    int ready[2];
-    char byte;
-    pid_t pid;
+    struct ec_client *client = game_join("doomed", daemon_process.socket_path);
+    ec_resource resource;
 
-    ck_assert_int_eq(pipe(ready), 0);
-    pid = fork();
-    ck_assert_int_ge(pid, 0);
-    if (pid == 0) {
-        struct ec_client *client = game_create("doomed");
-
-        hold(client, name, NULL);
-        if (write(ready[1], "", 1) == 1)
-            pause();
-        _exit(1);
-    }
-    close(ready[1]);
-    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
-    close(ready[0]);
-    return pid;
+    GAME_CHECK(ec_resource_find(client, side->context, &resource) == EC_OK);
+    GAME_CHECK(ec_resource_acquire(client, resource, NULL) == EC_OK);
+    game_say(side);
+    for (;;)
+        pause();
 }
 
 /* ---- the tests ---- */
@@ -341,8 +274,8 @@ START_TEST(what_is_held_is_kept_and_its_holder_named)
     assert_text(reply, "result/kept/0/name", "a.png");
     snprintf(reason, sizeof reason, "held by client %u", ec_client_id(client));
     assert_text(reply, "result/kept/0/reason", reason);
-    ck_assert_ptr_null(at(reply, "result/kept/1").text);
-    ck_assert_int_eq(number(reply, "result/freed_bytes"), 4 * 4096);
+    ck_assert_ptr_null(reply_at(reply, "result/kept/1").text);
+    ck_assert_int_eq(reply_number(reply, "result/freed_bytes"), 4 * 4096);
     ck_assert_int_eq(asset_bytes(), 4096);
 
     /* It stays usable, by its holder and by others; the rest is gone. */
@@ -372,7 +305,7 @@ START_TEST(a_group_that_fails_leaves_nothing_and_names_the_resource)
     struct ec_client *client;
     ec_resource resource;
     const char *reply;
-    int before;
+    unsigned before;
 
     start(NULL);
     mount_and_define();
@@ -380,20 +313,20 @@ START_TEST(a_group_that_fails_leaves_nothing_and_names_the_resource)
                                       "{\"name\":\"x\",\"path\":\"a.png\",\"kind\":\"image\"},"
                                       "{\"name\":\"y\",\"path\":\"broken.png\",\"kind\":\"image\"},"
                                       "{\"name\":\"z\",\"path\":\"c.tga\",\"kind\":\"image\"}]}"));
-    before = descriptors();
+    before = process_descriptors(daemon_process.pid);
     for (int round = 0; round < 3; round++) {
         reply = call("resource.load", "{\"group\":\"bad\"}");
         assert_error(reply, EC_ERR_GROUP, "group bad: resource y");
         assert_text(reply, "error/data/group", "bad");
         assert_text(reply, "error/data/resource", "y");
         assert_text(reply, "error/data/path", "broken.png");
-        ck_assert_uint_gt(at(reply, "error/data/reason").bytes, 2);
+        ck_assert_uint_gt(reply_at(reply, "error/data/reason").bytes, 2);
     }
     assert_ok(call("resource.unload", "{\"group\":\"bad\"}"));
     load("all"); /* the workers have come to the end of what was cancelled */
     assert_ok(call("resource.evict", "{\"group\":\"all\"}"));
     ck_assert_int_eq(asset_bytes(), 0);
-    ck_assert_int_eq(descriptors(), before);
+    ck_assert_uint_eq(process_descriptors(daemon_process.pid), before);
     client = game_create("game");
     ck_assert_int_eq(ec_resource_find(client, "x", &resource), EC_ERR_STATE);
     ck_assert_int_eq(ec_resource_find(client, "y", &resource), EC_ERR_STATE);
@@ -468,9 +401,9 @@ START_TEST(a_bad_definition_is_named_and_changes_nothing)
     assert_error(call("resource.define", "%s", bad_definitions[_i].params),
                  bad_definitions[_i].code, bad_definitions[_i].part);
     reply = call("resource.list", "{}");
-    ck_assert_ptr_nonnull(at(reply, "result/items/4").text);
-    ck_assert_ptr_null(at(reply, "result/items/5").text);
-    ck_assert_ptr_null(at(reply, "result/groups/1").text);
+    ck_assert_ptr_nonnull(reply_at(reply, "result/items/4").text);
+    ck_assert_ptr_null(reply_at(reply, "result/items/5").text);
+    ck_assert_ptr_null(reply_at(reply, "result/groups/1").text);
     assert_error(call("resource.load", "{\"group\":\"g\"}"), EC_ERR_NOT_FOUND, "g");
     stop();
 }
@@ -480,19 +413,19 @@ START_TEST(references_of_a_killed_game_end_and_the_unload_that_waited_for_them)
 {
     struct line_client events = { 0 };
     const char *reply;
-    pid_t pid;
+    struct game game;
 
     start(NULL);
     mount_and_define();
     load("all");
     subscribe(&events);
-    pid = game_fork("a.png");
+    game = game_start(hold_for_ever, "a.png");
+    game_await(&game);
     reply = call("resource.unload", "{\"group\":\"all\"}");
     assert_text(reply, "result/state", "unloading");
-    ck_assert_int_eq(number(reply, "result/waiting_for/0/hard_refs"), 1);
+    ck_assert_int_eq(reply_number(reply, "result/waiting_for/0/hard_refs"), 1);
     ck_assert_int_eq(asset_bytes(), 4096);
-    kill(pid, SIGKILL);
-    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    ck_assert_int_eq(game_kill(&game), -SIGKILL);
     await_group(&events, "all", "unloaded");
     ck_assert_int_eq(asset_bytes(), 0);
     line_client_close(&events);
@@ -569,7 +502,7 @@ START_TEST(loads_of_one_group_are_joined)
     reply = line_client_receive(&line);
     assert_text(reply, "0/result/state", "ready");
     assert_text(reply, "1/result/state", "ready");
-    ck_assert_int_eq(number(call("core.info", "{}"), "result/counters/resource.loaded"), 5);
+    ck_assert_int_eq(reply_number(call("core.info", "{}"), "result/counters/resource.loaded"), 5);
     stop();
 }
 END_TEST
@@ -627,7 +560,7 @@ START_TEST(pinned_groups_stay_and_the_oldest_go_first)
     reply = call("resource.evict", "{\"bytes\":1}");
     assert_text(reply, "result/evicted/0",
                 "s"); /* evictable before auto, though it is the newest */
-    ck_assert_ptr_null(at(reply, "result/evicted/1").text);
+    ck_assert_ptr_null(reply_at(reply, "result/evicted/1").text);
     assert_text(call("resource.evict", "{\"bytes\":1}"), "result/evicted/0", "o");
     reply = call("resource.evict", "{\"bytes\":1000000000}");
     assert_text(reply, "result/kept/0/name", "p");
@@ -651,7 +584,7 @@ START_TEST(the_breaker_evicts_what_nobody_holds_and_games_see_it)
     held = hold(client, "a.png", NULL);
     ck_assert_int_eq(ec_resource_find(client, "c.tga", &other), EC_OK);
     reply = call("breaker.trip", "{\"level\":2,\"reason\":\"test\"}");
-    ck_assert_int_eq(number(reply, "result/freed_bytes"), 4 * 4096);
+    ck_assert_int_eq(reply_number(reply, "result/freed_bytes"), 4 * 4096);
     assert_text(reply, "result/evicted/0", "all");
     ck_assert_uint_eq(ec_breaker_level(client), 2);
     ck_assert_int_eq(ec_resource_acquire(client, other, NULL), EC_ERR_STALE);
@@ -734,7 +667,7 @@ START_TEST(a_corpus_of_broken_images_harms_nobody)
                                                                            sample_tga, sample_bmp };
     struct sample_zip zip = { 0 };
     char path[160], name[32];
-    int before;
+    unsigned before;
 
     start(NULL);
     srandom(7);
@@ -754,7 +687,7 @@ START_TEST(a_corpus_of_broken_images_harms_nobody)
     mount_and_define();
     assert_ok(call("resource.mount", "{\"path\":\"%s\"}", path));
     load("all");
-    before = descriptors();
+    before = process_descriptors(daemon_process.pid);
     for (unsigned i = 0; i < BROKEN; i++) {
         const char *reply;
 
@@ -763,12 +696,12 @@ START_TEST(a_corpus_of_broken_images_harms_nobody)
                  "{\"group\":\"broken %u\",\"resources\":[{\"name\":\"%u\",\"kind\":\"image\"}]}",
                  i, i));
         reply = call("resource.load", "{\"group\":\"broken %u\"}", i);
-        if (at(reply, "error").text != NULL)
-            ck_assert_int_eq(number(reply, "error/code"), EC_ERR_GROUP);
+        if (reply_at(reply, "error").text != NULL)
+            ck_assert_int_eq(reply_number(reply, "error/code"), EC_ERR_GROUP);
         assert_ok(call("resource.unload", "{\"group\":\"broken %u\"}", i));
     }
     ck_assert_int_eq(asset_bytes(), 5 * 4096);
-    ck_assert_int_eq(descriptors(), before);
+    ck_assert_uint_eq(process_descriptors(daemon_process.pid), before);
     unlink(path);
     stop();
 }
@@ -787,37 +720,31 @@ START_TEST(the_references_of_a_client_are_listed)
     hold(client, "c.tga", NULL);
     reply = call("client.get", "{\"client_id\":%u}", ec_client_id(client));
     assert_text(reply, "result/references/0/name", "c.tga");
-    ck_assert_int_eq(number(reply, "result/references/0/hard_refs"), 2);
+    ck_assert_int_eq(reply_number(reply, "result/references/0/hard_refs"), 2);
     reply = call("resource.list", "{\"group\":\"all\"}");
-    ck_assert_int_eq(number(reply, "result/groups/0/hard_refs"), 2);
-    ck_assert_int_eq(number(reply, "result/items/2/hard_refs"), 2);
-    ck_assert_int_eq(number(reply, "result/items/2/meta/width"), 40);
+    ck_assert_int_eq(reply_number(reply, "result/groups/0/hard_refs"), 2);
+    ck_assert_int_eq(reply_number(reply, "result/items/2/hard_refs"), 2);
+    ck_assert_int_eq(reply_number(reply, "result/items/2/meta/width"), 40);
     ec_client_destroy(client);
     stop();
 }
 END_TEST
 
-/* A game that holds, checks one row and releases without end, in a process of its own. When it sees a
- * wrong pixel it ends, which the parent notices. */
-static pid_t checking_game_fork(void)
+/* Holds, checks one row and releases until it is killed. */
+static int check_for_ever(const struct game_side *side)
 {
+    struct ec_client *client = game_join("checker", daemon_process.socket_path);
     struct ec_resource_view view;
-    struct ec_client *client;
     ec_resource resource;
-    pid_t pid = fork();
 
-    ck_assert_int_ge(pid, 0);
-    if (pid > 0)
-        return pid;
-    client = game_create("checker");
+    (void)side;
     for (uint32_t y = 0;; y = (y + 1) % shape.height) {
         if (ec_resource_find(client, "a.png", &resource) != EC_OK ||
             ec_resource_acquire(client, resource, &view) != EC_OK)
             continue;
         for (uint32_t x = 0; x < shape.width; x++)
-            if (((const unsigned char *)view.data)[y * view.stride + x * 4] !=
-                sample_pixel(x, y, 0))
-                _exit(3);
+            GAME_CHECK(((const unsigned char *)view.data)[y * view.stride + x * 4] ==
+                       sample_pixel(x, y, 0));
         ec_resource_release(client, resource);
         sched_yield(); /* now and then nobody holds it */
     }
@@ -825,24 +752,19 @@ static pid_t checking_game_fork(void)
 
 START_TEST(whoever_holds_a_resource_sees_its_pixels_while_others_evict_and_load)
 {
-    pid_t games[2];
+    struct game games[2];
 
     start(orders[_i]);
     mount_and_define();
     load("all");
     for (unsigned i = 0; i < 2; i++)
-        games[i] = checking_game_fork();
+        games[i] = game_start(check_for_ever, NULL);
     for (unsigned round = 0; round < 200; round++) {
         assert_ok(call("resource.evict", "{\"bytes\":1000000000}"));
         load("all");
     }
-    for (unsigned i = 0; i < 2; i++) {
-        int status;
-
-        ck_assert_int_eq(waitpid(games[i], &status, WNOHANG), 0); /* it found nothing wrong */
-        kill(games[i], SIGKILL);
-        ck_assert_int_eq(waitpid(games[i], &status, 0), games[i]);
-    }
+    for (unsigned i = 0; i < 2; i++)
+        ck_assert_int_eq(game_kill(&games[i]), -SIGKILL); /* it found nothing wrong before */
     stop();
 }
 END_TEST

@@ -15,9 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "foundation/json/json_span.h"
 #include "support/daemon.h"
 #include "support/game.h"
+#include "support/reply.h"
 #include "support/sample_images.h"
 
 static struct daemon_process engine;
@@ -60,66 +60,9 @@ static const char *ask(const char *method, const char *format, ...)
     return line_client_call(&operator, method, params);
 }
 
-static struct ec_json_span member(struct ec_json_span object, const char *name)
-{
-    struct ec_json_iterator members = ec_json_iterate(object);
-    struct ec_json_span key, value;
-
-    while (ec_json_next_member(&members, &key, &value))
-        if (ec_json_string_equals(key, name))
-            return value;
-    return (struct ec_json_span) { 0 };
-}
-
-/* The element of an array whose member `key` is `text`; without a '=' its index. */
-static struct ec_json_span element(struct ec_json_span array, char *which)
-{
-    struct ec_json_iterator elements = ec_json_iterate(array);
-    struct ec_json_span value;
-    char *text = strchr(which, '=');
-
-    if (text != NULL)
-        *text++ = '\0';
-    for (int index = 0; ec_json_next_element(&elements, &value); index++)
-        if (text != NULL ? ec_json_string_equals(member(value, which), text) : index == atoi(which))
-            return value;
-    return (struct ec_json_span) { 0 };
-}
-
-/* A value by its path in a line: "result/items/name=hero/bytes". */
-static struct ec_json_span at(const char *line, const char *path)
-{
-    struct ec_json_span value = ec_json_root(line, strlen(line));
-    char copy[128], *rest = copy, *part;
-
-    snprintf(copy, sizeof copy, "%s", path);
-    while ((part = strsep(&rest, "/")) != NULL)
-        value =
-            ec_json_type_of(value) == EC_JSON_ARRAY ? element(value, part) : member(value, part);
-    return value;
-}
-
-static int64_t number(const char *line, const char *path)
-{
-    int64_t value = 0;
-
-    ck_assert_msg(ec_json_get_i64(at(line, path), &value) == EC_OK, "no number %s in %s", path,
-                  line);
-    return value;
-}
-
-static const char *text(const char *line, const char *path)
-{
-    static char buffer[512];
-
-    ck_assert_msg(ec_json_get_text(at(line, path), buffer, sizeof buffer) == EC_OK,
-                  "no text %s in %s", path, line);
-    return buffer;
-}
-
 static void assert_ok(const char *reply)
 {
-    ck_assert_msg(at(reply, "result").bytes != 0, "%s", reply);
+    ck_assert_msg(reply_at(reply, "result").bytes != 0, "%s", reply);
 }
 
 static void witness_events(const char *types)
@@ -136,8 +79,8 @@ static const char *witness_hears(const char *type)
     const char *line = line_client_receive(&witness);
 
     ck_assert_ptr_nonnull(line);
-    ck_assert_str_eq(text(line, "method"), "event");
-    ck_assert_str_eq(text(line, "params/type"), type);
+    ck_assert_str_eq(reply_text(line, "method"), "event");
+    ck_assert_str_eq(reply_text(line, "params/type"), type);
     return line;
 }
 
@@ -228,18 +171,19 @@ START_TEST(an_event_goes_from_claim_to_call_back_and_to_every_count)
 
     /* The registry knows the type with its layout, and the port. */
     line = ask("event.list", "{}");
-    ck_assert_int_eq(number(line, "result/items/name=walk.shot/size"), sizeof(struct shot));
-    shooter_id = number(ask("client.list", "{}"), "result/items/name=shooter/client_id");
+    ck_assert_int_eq(reply_number(line, "result/items/name=walk.shot/size"), sizeof(struct shot));
+    shooter_id = reply_number(ask("client.list", "{}"), "result/items/name=shooter/client_id");
     line = ask("event.stats", "{}");
-    ck_assert_int_eq(number(line, "result/ports/port=gun/client_id"), shooter_id);
-    ck_assert_int_eq(number(line, "result/ports/port=gun/published"), 0);
+    ck_assert_int_eq(reply_number(line, "result/ports/port=gun/client_id"), shooter_id);
+    ck_assert_int_eq(reply_number(line, "result/ports/port=gun/published"), 0);
 
     /* A reader in another process joins, and sleeps. */
     witness_events("\"walk.shot\"");
     client = game_join("reader", engine.socket_path);
     know_shot(client);
     ck_assert_int_eq(ec_subscriber_create(client, &desc, &subscriber, NULL), EC_OK);
-    ck_assert_int_eq(number(ask("event.list", "{}"), "result/items/name=walk.shot/subscribers"), 2);
+    ck_assert_int_eq(
+        reply_number(ask("event.list", "{}"), "result/items/name=walk.shot/subscribers"), 2);
     ck_assert_int_eq(ec_subscriber_arm(subscriber), EC_AGAIN);
 
     /* The commit wakes it; the payload is what was written in place. */
@@ -258,21 +202,21 @@ START_TEST(an_event_goes_from_claim_to_call_back_and_to_every_count)
     /* The daemon read it, too, for its JSON subscriber. */
     line = witness_hears("walk.shot");
     ck_assert(strstr(line, "\"number\":18446744073709551615") != NULL); /* to the last digit */
-    ck_assert_str_eq(text(line, "params/payload/who"), "shooter");
-    ck_assert_int_eq(number(line, "params/sender"), shooter_id);
+    ck_assert_str_eq(reply_text(line, "params/payload/who"), "shooter");
+    ck_assert_int_eq(reply_number(line, "params/sender"), shooter_id);
 
     /* All of them counted it. */
     line = ask("event.stats", "{\"type\":\"walk.shot\"}");
-    ck_assert_int_eq(number(line, "result/items/0/published"), 1);
-    ck_assert_int_eq(number(line, "result/items/0/delivered"), 2);
-    ck_assert_int_eq(number(line, "result/items/0/lost"), 0);
-    ck_assert_int_eq(number(line, "result/items/0/bytes"), sizeof(struct shot));
-    ck_assert_int_gt(number(line, "result/items/0/latency_ns/max"), 0);
+    ck_assert_int_eq(reply_number(line, "result/items/0/published"), 1);
+    ck_assert_int_eq(reply_number(line, "result/items/0/delivered"), 2);
+    ck_assert_int_eq(reply_number(line, "result/items/0/lost"), 0);
+    ck_assert_int_eq(reply_number(line, "result/items/0/bytes"), sizeof(struct shot));
+    ck_assert_int_gt(reply_number(line, "result/items/0/latency_ns/max"), 0);
 
     /* The port goes with its publisher. */
     game_tell(&shooter);
     ck_assert_int_eq(game_end(&shooter), 0);
-    ck_assert_uint_eq(at(ask("event.stats", "{}"), "result/ports/port=gun").bytes, 0);
+    ck_assert_uint_eq(reply_at(ask("event.stats", "{}"), "result/ports/port=gun").bytes, 0);
     ec_subscriber_destroy(subscriber);
     ec_client_destroy(client);
 }
@@ -337,7 +281,7 @@ static int hold_the_hero(const struct game_side *side)
 
 static int64_t asset_bytes(void)
 {
-    return number(ask("memory.stats", "{}"), "result/assets/bytes");
+    return reply_number(ask("memory.stats", "{}"), "result/assets/bytes");
 }
 
 START_TEST(a_resource_goes_from_the_archive_to_the_game_and_out_again)
@@ -354,15 +298,15 @@ START_TEST(a_resource_goes_from_the_archive_to_the_game_and_out_again)
                                      "\"path\":\"art/hero.png\",\"kind\":\"image\"}]}"));
     holder = game_start(hold_the_hero, engine.socket_path);
     game_await(&holder);
-    holder_id = number(ask("client.list", "{}"), "result/items/name=holder/client_id");
+    holder_id = reply_number(ask("client.list", "{}"), "result/items/name=holder/client_id");
     ck_assert_int_eq(asset_bytes(), 0);
 
     /* Read, decoded into the heap, published in the directory, announced. */
     line = ask("resource.load", "{\"group\":\"people\"}");
-    ck_assert_str_eq(text(line, "result/state"), "ready");
-    ck_assert_int_eq(ec_json_get_hex64(at(line, "result/handles/hero"), &handle), EC_OK);
+    ck_assert_str_eq(reply_text(line, "result/state"), "ready");
+    ck_assert_int_eq(ec_json_get_hex64(reply_at(line, "result/handles/hero"), &handle), EC_OK);
     ck_assert_uint_ne(handle, 0);
-    ck_assert_str_eq(text(witness_hears("resource.group"), "params/payload/state"), "ready");
+    ck_assert_str_eq(reply_text(witness_hears("resource.group"), "params/payload/state"), "ready");
     bytes = asset_bytes();
     ck_assert_int_ge(bytes, shape.width * shape.height * shape.channels);
 
@@ -370,22 +314,25 @@ START_TEST(a_resource_goes_from_the_archive_to_the_game_and_out_again)
     game_tell(&holder);
     game_await(&holder);
     line = ask("resource.list", "{\"group\":\"people\"}");
-    ck_assert_int_eq(number(line, "result/items/name=hero/hard_refs"), 1);
-    ck_assert_int_eq(number(line, "result/items/name=hero/meta/width"), shape.width);
-    ck_assert_int_eq(number(ask("client.list", "{}"), "result/items/name=holder/hard_refs"), 1);
+    ck_assert_int_eq(reply_number(line, "result/items/name=hero/hard_refs"), 1);
+    ck_assert_int_eq(reply_number(line, "result/items/name=hero/meta/width"), shape.width);
+    ck_assert_int_eq(reply_number(ask("client.list", "{}"), "result/items/name=holder/hard_refs"),
+                     1);
     line = ask("resource.evict", "{\"group\":\"people\"}");
-    ck_assert_int_eq(number(line, "result/freed_bytes"), 0);
-    ck_assert_str_eq(text(line, "result/kept/0/name"), "hero");
-    ck_assert_int_eq(strtol(strpbrk(text(line, "result/kept/0/reason"), "0123456789"), NULL, 10),
-                     holder_id);
+    ck_assert_int_eq(reply_number(line, "result/freed_bytes"), 0);
+    ck_assert_str_eq(reply_text(line, "result/kept/0/name"), "hero");
+    ck_assert_int_eq(
+        strtol(strpbrk(reply_text(line, "result/kept/0/reason"), "0123456789"), NULL, 10),
+        holder_id);
     ck_assert_int_eq(asset_bytes(), bytes);
 
     /* Released: now it goes, the memory comes back, and the handle is stale. */
     game_tell(&holder);
     game_await(&holder);
     line = ask("resource.evict", "{\"group\":\"people\"}");
-    ck_assert_int_eq(number(line, "result/freed_bytes"), bytes);
-    ck_assert_str_eq(text(witness_hears("resource.group"), "params/payload/state"), "evicted");
+    ck_assert_int_eq(reply_number(line, "result/freed_bytes"), bytes);
+    ck_assert_str_eq(reply_text(witness_hears("resource.group"), "params/payload/state"),
+                     "evicted");
     ck_assert_int_eq(asset_bytes(), 0);
     game_tell(&holder);
     game_await(&holder);
@@ -430,20 +377,21 @@ static bool is_alive(const char *report)
 {
     bool alive = false;
 
-    ck_assert_int_eq(ec_json_get_boolean(at(report, "result/items/0/alive"), &alive), EC_OK);
+    ck_assert_int_eq(ec_json_get_boolean(reply_at(report, "result/items/0/alive"), &alive), EC_OK);
     return alive;
 }
 
 static void assert_crates(const char *report)
 {
-    ck_assert_int_eq(number(report, "result/items/0/tags/tag=cargo/bytes"),
+    ck_assert_int_eq(reply_number(report, "result/items/0/tags/tag=cargo/bytes"),
                      CRATES_LEFT * CRATE_BYTES);
-    ck_assert_int_eq(number(report, "result/items/0/tags/tag=cargo/count"), CRATES_LEFT);
-    ck_assert_int_eq(number(report, "result/items/0/tags/tag=cargo/budget_bytes"), 1 << 20);
-    ck_assert_str_eq(text(report, "result/items/0/allocators/name=crates/kind"), "pool");
-    ck_assert_str_eq(text(report, "result/items/0/allocators/name=crates/tag"), "cargo");
-    ck_assert_int_eq(number(report, "result/items/0/allocators/name=crates/count"), CRATES_LEFT);
-    ck_assert_int_eq(number(report, "result/items/0/allocators/name=crates/total"), CRATES);
+    ck_assert_int_eq(reply_number(report, "result/items/0/tags/tag=cargo/count"), CRATES_LEFT);
+    ck_assert_int_eq(reply_number(report, "result/items/0/tags/tag=cargo/budget_bytes"), 1 << 20);
+    ck_assert_str_eq(reply_text(report, "result/items/0/allocators/name=crates/kind"), "pool");
+    ck_assert_str_eq(reply_text(report, "result/items/0/allocators/name=crates/tag"), "cargo");
+    ck_assert_int_eq(reply_number(report, "result/items/0/allocators/name=crates/count"),
+                     CRATES_LEFT);
+    ck_assert_int_eq(reply_number(report, "result/items/0/allocators/name=crates/total"), CRATES);
 }
 
 START_TEST(a_counter_goes_from_the_allocator_to_the_report_also_of_a_killed_game)
@@ -454,10 +402,11 @@ START_TEST(a_counter_goes_from_the_allocator_to_the_report_also_of_a_killed_game
 
     game_await(&stacker);
     assert_crates(ask("memory.report", "{\"pid\":%d}", (int)stacker.pid));
-    ck_assert_int_eq(number(ask("memory.stats", "{}"), "result/clients/current_bytes"),
+    ck_assert_int_eq(reply_number(ask("memory.stats", "{}"), "result/clients/current_bytes"),
                      CRATES_LEFT * CRATE_BYTES);
-    ck_assert_int_eq(number(ask("client.list", "{}"), "result/items/name=stacker/memory_bytes"),
-                     CRATES_LEFT * CRATE_BYTES);
+    ck_assert_int_eq(
+        reply_number(ask("client.list", "{}"), "result/items/name=stacker/memory_bytes"),
+        CRATES_LEFT * CRATE_BYTES);
 
     /* It says nothing any more, and its segment still says what it had. */
     ck_assert_int_eq(game_kill(&stacker), -SIGKILL);
@@ -483,42 +432,43 @@ START_TEST(a_command_goes_from_its_row_to_the_reply_the_games_and_the_counters)
     /* Its row in the table is what core.discover says. */
     line = ask("core.discover", "{}");
     ck_assert_int_eq(
-        number(line, "result/methods/name=breaker.trip/params/name=level/schema/maximum"), 3);
+        reply_number(line, "result/methods/name=breaker.trip/params/name=level/schema/maximum"), 3);
     ck_assert_int_eq(
-        number(line, "result/methods/name=breaker.trip/params/name=hold_s/schema/default"), 60);
+        reply_number(line, "result/methods/name=breaker.trip/params/name=hold_s/schema/default"),
+        60);
 
     /* What the row forbids never reaches the handler. */
     line = ask("core.info", "{}");
-    requests = number(line, "result/counters/control.requests");
-    errors = number(line, "result/counters/control.errors");
+    requests = reply_number(line, "result/counters/control.requests");
+    errors = reply_number(line, "result/counters/control.errors");
     line = ask("breaker.trip", "{\"level\":4,\"reason\":\"walk\"}");
-    ck_assert_int_eq(number(line, "error/code"), EC_ERR_PARAM);
-    ck_assert_str_eq(text(line, "error/data/param"), "level");
+    ck_assert_int_eq(reply_number(line, "error/code"), EC_ERR_PARAM);
+    ck_assert_str_eq(reply_text(line, "error/data/param"), "level");
     line = ask("breaker.trip", "{\"level\":2,\"reason\":\"walk\",\"holds\":1}");
-    ck_assert_int_eq(number(line, "error/code"), EC_ERR_PARAM);
-    ck_assert_ptr_nonnull(strstr(text(line, "error/message"), "hold_s"));
+    ck_assert_int_eq(reply_number(line, "error/code"), EC_ERR_PARAM);
+    ck_assert_ptr_nonnull(strstr(reply_text(line, "error/message"), "hold_s"));
     ck_assert_uint_eq(ec_breaker_level(game), 0);
 
     /* The handler's work is seen in the clock page as soon as the reply is there. */
     witness_events("\"breaker.level\"");
     line = ask("breaker.trip", "{\"level\":2,\"reason\":\"walk\",\"hold_s\":0}");
-    ck_assert_int_eq(number(line, "result/level"), 2);
+    ck_assert_int_eq(reply_number(line, "result/level"), 2);
     ck_assert_uint_eq(ec_breaker_level(game), EC_BREAKER_EVICTION);
     line = witness_hears("breaker.level");
-    ck_assert_int_eq(number(line, "params/payload/from"), 0);
-    ck_assert_int_eq(number(line, "params/payload/to"), 2);
-    ck_assert_str_eq(text(line, "params/payload/reason"), "walk");
+    ck_assert_int_eq(reply_number(line, "params/payload/from"), 0);
+    ck_assert_int_eq(reply_number(line, "params/payload/to"), 2);
+    ck_assert_str_eq(reply_text(line, "params/payload/reason"), "walk");
 
     /* The game answers in its own segment. */
     ec_breaker_ack(game, EC_BREAKER_EVICTION, 4096);
     line = ask("breaker.get", "{}");
-    ck_assert_int_eq(number(line, "result/clients/name=game/acked_level"), 2);
-    ck_assert_int_eq(number(line, "result/clients/name=game/freed_bytes"), 4096);
+    ck_assert_int_eq(reply_number(line, "result/clients/name=game/acked_level"), 2);
+    ck_assert_int_eq(reply_number(line, "result/clients/name=game/freed_bytes"), 4096);
 
     /* All of it was counted: two refused, event.subscribe, trip, get, and the info before them. */
     line = ask("core.info", "{}");
-    ck_assert_int_eq(number(line, "result/counters/control.requests") - requests, 6);
-    ck_assert_int_eq(number(line, "result/counters/control.errors") - errors, 2);
+    ck_assert_int_eq(reply_number(line, "result/counters/control.requests") - requests, 6);
+    ck_assert_int_eq(reply_number(line, "result/counters/control.errors") - errors, 2);
 
     /* The same from the command line. */
     ck_assert_str_eq(ctl("breaker reset"), "breaker level 0 normal\n");

@@ -2,6 +2,7 @@
  * poll() waits for whichever happens. */
 #include "support/daemon.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -136,6 +137,24 @@ int daemon_run(const char *const *arguments, char *output, size_t output_bytes)
     output[used] = '\0';
     close(ends[0]);
     return pid < 0 ? 127 : exit_status(pid);
+}
+
+unsigned process_descriptors(pid_t pid)
+{
+    char path[64];
+    unsigned count = 0;
+    DIR *directory;
+
+    snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+    directory = opendir(path);
+    if (directory == NULL) {
+        perror(path);
+        abort();
+    }
+    while (readdir(directory) != NULL)
+        count++;
+    closedir(directory);
+    return count;
 }
 
 char *daemon_stderr(const struct daemon_process *daemon)

@@ -60,6 +60,9 @@ const char *daemon_notification(struct daemon_process *daemon);
  * status as daemon_stop does. */
 int daemon_run(const char *const *arguments, char *output, size_t output_bytes);
 
+/* How many descriptors a process has open, the daemon or a game. */
+unsigned process_descriptors(pid_t pid);
+
 /* What the daemon wrote to stderr so far, NUL-terminated; caller frees. */
 char *daemon_stderr(const struct daemon_process *daemon);
 
