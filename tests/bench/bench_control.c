@@ -297,6 +297,8 @@ static double counted_instructions(const char *request, uint64_t requests)
         bench_fail("callgrind has left no totals in %s", file);
     fclose(counted);
     unlink(file);
+    snprintf(file, sizeof file, "%s/socket.lock", directory); /* stays after the daemon */
+    unlink(file);
     rmdir(directory);
     return instructions;
 }
