@@ -1,9 +1,13 @@
-/* The breaker's level is in the clock page before a trip returns, and time or a reset ends it. */
+/* The breaker's level is in the clock page before a trip returns, and time or a reset ends it. Memory is a
+ * plain file here, and the test says what time it is. */
 #include "breaker/breaker.h"
 
 #include <check.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <uv.h>
 
 #include "clients/clients.h"
@@ -28,11 +32,70 @@ static int (*const inits[])(struct services *,
                             struct ec_error *) = { clients_init, events_init, scheduler_init,
                                                    resources_init, breaker_init };
 
+static char directory[64];
+static int meminfo_fd;
+
+/* Memory of the host in thousandths, in one write. */
+static void put_available(unsigned permille)
+{
+    char text[128];
+    const int bytes =
+        snprintf(text, sizeof text, "MemTotal: %8u kB\nMemAvailable: %8u kB\n", 1000u, permille);
+
+    ck_assert_int_eq(pwrite(meminfo_fd, text, (size_t)bytes, 0), bytes);
+}
+
+/* Allocations of this thread. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define COUNTS_ALLOCATIONS 0 /* the allocator is somebody else's already */
+#else
+#define COUNTS_ALLOCATIONS 1
+extern void *__libc_malloc(size_t bytes);
+extern void *__libc_calloc(size_t count, size_t bytes);
+extern void *__libc_realloc(void *base, size_t bytes);
+void *malloc(size_t bytes);
+void *calloc(size_t count, size_t bytes);
+void *realloc(void *base, size_t bytes);
+#endif
+static _Thread_local unsigned long allocations;
+
+#if COUNTS_ALLOCATIONS
+void *malloc(size_t bytes)
+{
+    allocations++;
+    return __libc_malloc(bytes);
+}
+
+void *calloc(size_t count, size_t bytes)
+{
+    allocations++;
+    return __libc_calloc(count, bytes);
+}
+
+void *realloc(void *base, size_t bytes)
+{
+    allocations++;
+    return __libc_realloc(base, bytes);
+}
+#endif
+
 static void set_up(void)
 {
+    static char setting[128], path[128];
+    static const char *const sets[] = { setting };
+
+    snprintf(directory, sizeof directory, "/tmp/ec-breaker-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    snprintf(setting, sizeof setting, "breaker.proc=%s", directory);
+    snprintf(path, sizeof path, "%s/meminfo", directory);
+    meminfo_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    ck_assert_int_ge(meminfo_fd, 0);
+    put_available(900);
     uv_loop_init(&loop);
     services = (struct services) { .loop = &loop, .counters = &counters, .instance = 1 };
-    ck_assert_int_eq(config_create(&(struct config_source) { 0 }, &services.config, &why), EC_OK);
+    ck_assert_int_eq(config_create(&(struct config_source) { .sets = sets, .set_count = 1 },
+                                   &services.config, &why),
+                     EC_OK);
     ck_assert_msg(segments_create(1, 1 << 20, &services.segments, &why) == EC_OK, "%s", why.text);
     for (size_t i = 0; i < sizeof inits / sizeof inits[0]; i++)
         ck_assert_msg(inits[i](&services, &why) == EC_OK, "%s", why.text);
@@ -41,6 +104,8 @@ static void set_up(void)
 
 static void tear_down(void)
 {
+    char path[128];
+
     breaker_shutdown(&services);
     resources_shutdown(&services);
     scheduler_shutdown(&services);
@@ -51,6 +116,10 @@ static void tear_down(void)
         ;
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     config_destroy(services.config);
+    snprintf(path, sizeof path, "%s/meminfo", directory);
+    close(meminfo_fd);
+    unlink(path);
+    rmdir(directory);
 }
 
 static uint32_t page_level(void)
@@ -152,6 +221,122 @@ START_TEST(with_nothing_loaded_an_eviction_frees_nothing)
 }
 END_TEST
 
+/* ---- with memory and time of the test ---- */
+
+#define MS INT64_C(1000000)
+
+static const struct {
+    unsigned permille;
+    int64_t after_ms;
+    uint32_t level;
+} course[] = {
+    { 900, 10, 0 },   { 149, 10, 1 },  { 99, 10, 2 },    { 49, 10, 3 },  { 900, 10, 3 },
+    { 900, 500, 2 },  { 900, 500, 1 }, { 900, 500, 0 },  { 40, 10, 3 },  { 60, 5000, 3 },
+    { 90, 10, 3 },    { 90, 500, 2 },  { 120, 5000, 2 }, { 140, 10, 2 }, { 140, 500, 1 },
+    { 170, 5000, 1 }, { 190, 10, 1 },  { 190, 500, 0 },  { 0, 1, 3 },
+};
+
+START_TEST(the_page_follows_the_file_through_every_level)
+{
+    int64_t now_ns = ec_real_ns();
+
+    for (size_t i = 0; i < sizeof course / sizeof course[0]; i++) {
+        put_available(course[i].permille);
+        now_ns += course[i].after_ms * MS;
+        breaker_look(breaker, now_ns);
+        ck_assert_msg(page_level() == course[i].level, "step %zu: level %u, expected %u", i,
+                      page_level(), course[i].level);
+    }
+}
+END_TEST
+
+/* One per cent up and down around a mark, at each look, for ten minutes. */
+START_TEST(flapping_memory_makes_no_flapping_level)
+{
+    int64_t now_ns = ec_real_ns();
+    unsigned transitions = 0;
+    uint32_t before = 0;
+
+    for (unsigned i = 0; i < 60000; i++) {
+        put_available(i % 2 == 0 ? 110 : 90);
+        breaker_look(breaker, now_ns += 10 * MS);
+        transitions += page_level() != before;
+        before = page_level();
+    }
+    ck_assert_uint_le(transitions, 2); /* to 1 with the first reading, to 2 with the second */
+    ck_assert_uint_eq(page_level(), 2);
+}
+END_TEST
+
+START_TEST(a_manual_level_ends_with_its_time_and_memory_counts_again)
+{
+    int64_t now_ns = ec_real_ns();
+
+    breaker_trip(breaker, &(struct breaker_trip) { .level = 3, .hold_s = 60, .reason = "drill" },
+                 NULL);
+    put_available(120);
+    breaker_look(breaker, now_ns + 59000 * MS);
+    ck_assert_uint_eq(page_level(), 3);
+    breaker_look(breaker, now_ns + 61000 * MS);
+    ck_assert_uint_eq(page_level(), 1);
+}
+END_TEST
+
+START_TEST(the_next_look_comes_sooner_when_memory_is_short)
+{
+    int64_t now_ns = ec_real_ns();
+
+    ck_assert_int_eq(breaker_look(breaker, now_ns), 100 * MS);
+    put_available(290);
+    now_ns += 100000 * MS; /* so slowly that it is no growth */
+    breaker_look(breaker, now_ns);
+    ck_assert_int_eq(breaker_look(breaker, now_ns + 200 * MS), 10 * MS);
+}
+END_TEST
+
+START_TEST(from_calm_to_emergency_and_back_nothing_is_allocated)
+{
+    int64_t now_ns = ec_real_ns();
+    unsigned long before, up, down;
+
+    breaker_look(breaker, now_ns);
+    put_available(10); /* the assertion in it allocates, so it is not counted */
+    before = allocations;
+    breaker_look(breaker, now_ns + 10 * MS);
+    up = allocations - before;
+    ck_assert_uint_eq(page_level(), 3);
+    put_available(900);
+    before = allocations;
+    for (unsigned i = 0; i < 200; i++)
+        breaker_look(breaker, now_ns += 20 * MS);
+    down = allocations - before;
+    ck_assert_uint_eq(page_level(), 0);
+    ck_assert_uint_eq(up, 0);
+    ck_assert_uint_eq(down, 0);
+    before = allocations;
+    free(malloc(1));
+    ck_assert_uint_eq(allocations - before, COUNTS_ALLOCATIONS); /* it does count */
+}
+END_TEST
+
+START_TEST(a_file_that_cannot_be_read_leaves_the_level_as_it_is)
+{
+    int64_t now_ns = ec_real_ns();
+
+    put_available(90);
+    breaker_look(breaker, now_ns);
+    ck_assert_uint_eq(page_level(), 2);
+    ck_assert_int_eq(ftruncate(meminfo_fd, 0), 0);
+    for (unsigned i = 0; i < 100; i++)
+        breaker_look(breaker, now_ns += 100 * MS);
+    ck_assert_uint_eq(page_level(), 2);
+    put_available(900);
+    breaker_look(breaker, now_ns += 10 * MS);
+    breaker_look(breaker, now_ns + 500 * MS);
+    ck_assert_uint_eq(page_level(), 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("breaker");
@@ -167,6 +352,12 @@ int main(void)
     tcase_add_test(tcase, a_later_trip_replaces_the_time_of_an_earlier_one);
     tcase_add_test(tcase, a_long_reason_is_cut);
     tcase_add_test(tcase, with_nothing_loaded_an_eviction_frees_nothing);
+    tcase_add_test(tcase, the_page_follows_the_file_through_every_level);
+    tcase_add_test(tcase, flapping_memory_makes_no_flapping_level);
+    tcase_add_test(tcase, a_manual_level_ends_with_its_time_and_memory_counts_again);
+    tcase_add_test(tcase, the_next_look_comes_sooner_when_memory_is_short);
+    tcase_add_test(tcase, from_calm_to_emergency_and_back_nothing_is_allocated);
+    tcase_add_test(tcase, a_file_that_cannot_be_read_leaves_the_level_as_it_is);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
