@@ -491,8 +491,8 @@ static int ask_among_strangers(const struct game_side *side)
 
 static const char *const strange_replies[] = {
     "{\"type\":\"test.answer\",\"payload\":{}}",
-    "{\"type\":\"test.answer\",\"payload\":{\"correlation\":18446744073709551615,"
-    "\"requester\":18446744073709551615,\"status\":-9223372036854775808}}",
+    ("{\"type\":\"test.answer\",\"payload\":{\"correlation\":18446744073709551615,"
+     "\"requester\":18446744073709551615,\"status\":-9223372036854775808}}"),
     "{\"type\":\"test.answer\",\"payload\":{\"correlation\":4294967296}}",
 };
 

@@ -144,11 +144,11 @@ EC_EVENT_INLINE uint64_t ec_event_type(const char *name)
     struct structure {                                                                             \
         list(EC_EVENT_MEMBER_, EC_EVENT_MEMBER_ARRAY_)                                             \
     };                                                                                             \
-    EC_EVENT_INLINE uint64_t structure##_type(void)                                                \
+    __attribute__((unused)) EC_EVENT_INLINE uint64_t structure##_type(void)                        \
     {                                                                                              \
         return ec_event_type(event_name);                                                          \
     }                                                                                              \
-    static inline const struct ec_event_type_desc *structure##_desc(void)                          \
+    __attribute__((unused)) static inline const struct ec_event_type_desc *structure##_desc(void)  \
     {                                                                                              \
         typedef struct structure ec_event_struct_;                                                 \
         static const struct ec_event_field fields[] = { list(EC_EVENT_ROW_,                        \
