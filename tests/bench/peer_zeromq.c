@@ -186,5 +186,6 @@ int main(int argc, char **argv)
         round_trip();
     else
         throughput(argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 1);
+    unlink(endpoint + strlen("ipc://"));
     _exit(EXIT_SUCCESS); /* what the library still has to send is nobody's now */
 }
