@@ -213,6 +213,9 @@ START_TEST(wrong_usage_is_exit_code_2)
 {
     ck_assert_int_eq(RUN("breaker", "trip"), USAGE);
     ck_assert_int_eq(RUN("breaker", "trip", "4"), USAGE);
+    ck_assert_int_eq(RUN("breaker", "trip", "1", "--hold", "3601"), USAGE);
+    ck_assert_int_eq(RUN("breaker", "policy", "--set", "[1]"), USAGE);
+    ck_assert_int_eq(RUN("breaker", "history", "--limit", "0"), USAGE);
     ck_assert_int_eq(RUN("fly"), USAGE);
     ck_assert_int_eq(RUN("call", "core.ping", "{"), USAGE);
     ck_assert_int_eq(RUN("call", "core.ping\"", "{}"), USAGE);
@@ -281,6 +284,29 @@ START_TEST(another_protocol_version_is_exit_code_6)
     pthread_join(peer, NULL);
     close(listener);
     unlink(address.sun_path);
+}
+END_TEST
+
+START_TEST(the_breaker_shows_its_policy_what_it_would_do_and_what_it_did)
+{
+    ck_assert_int_eq(RUN("breaker", "history"), DONE);
+    ck_assert_str_eq(ctl.out, "no transitions so far\n");
+    ck_assert_int_eq(RUN("breaker", "policy"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "warning_permille           150"));
+    ck_assert_int_eq(RUN("breaker", "policy", "--set", "{\"warning_permille\":160}"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "warning_permille           160"));
+    ck_assert_int_eq(RUN("breaker", "policy", "--set", "{\"warning_permille\":10}"), 1);
+    ck_assert_ptr_nonnull(strstr(ctl.err, "breaker.warning_permille"));
+    ck_assert_int_eq(
+        RUN("breaker", "rehearse", "--set", "{\"warning_permille\":999,\"hysteresis_permille\":0}"),
+        DONE);
+    ck_assert_msg(strstr(ctl.out, "host would be at level 1") != NULL, "%s", ctl.out);
+    ck_assert_int_eq(RUN("breaker", "trip", "1", "--hold", "0"), DONE);
+    ck_assert_int_eq(RUN("breaker", "get"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "available ("));
+    ck_assert_int_eq(RUN("breaker", "history", "--limit", "1"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "0 > 1  manual"));
+    ck_assert_int_eq(RUN("breaker", "reset"), DONE);
 }
 END_TEST
 
@@ -489,6 +515,7 @@ int main(void)
     tcase_add_test(tests, a_daemon_that_does_not_answer_is_exit_code_4);
     tcase_add_test(tests, a_user_without_rights_is_exit_code_5);
     tcase_add_test(tests, another_protocol_version_is_exit_code_6);
+    tcase_add_test(tests, the_breaker_shows_its_policy_what_it_would_do_and_what_it_did);
     tcase_add_test(tests, the_breaker_is_tripped_and_reset_by_hand);
     tcase_add_test(tests, events_are_followed_one_a_line);
     tcase_add_test(tests, only_events_that_meet_all_conditions_are_printed);

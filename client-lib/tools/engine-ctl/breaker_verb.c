@@ -10,6 +10,7 @@
 #define REASON_DEFAULT "by hand"
 
 static void print_breaker(const struct ctl *ctl, const cJSON *result);
+static void print_source(const cJSON *result);
 static void print_level(const struct ctl *ctl, const cJSON *result);
 
 int verb_breaker_get(struct ctl *ctl, const struct verb_input *input)
@@ -34,9 +35,12 @@ int verb_breaker_trip(struct ctl *ctl, const struct verb_input *input)
     struct json_answer answer;
     char text[TEXT_BYTES], *params_text;
     cJSON *params;
-    long long level;
+    long long level, hold_s = 60;
     int rc;
 
+    if (input->options[1] != NULL && !verb_number(input->options[1], 0, 3600, &hold_s))
+        return ctl_fail(EXIT_USAGE, "breaker trip: --hold is \"%s\", expected 0..3600",
+                        input->options[1]);
     if (!verb_number(input->arguments[0], 0, 3, &level))
         return ctl_fail(EXIT_USAGE, "breaker trip: level is \"%s\", expected 0..3",
                         input->arguments[0]);
@@ -44,6 +48,7 @@ int verb_breaker_trip(struct ctl *ctl, const struct verb_input *input)
     cJSON_AddNumberToObject(params, "level", (double)level);
     cJSON_AddStringToObject(params, "reason",
                             input->options[0] != NULL ? input->options[0] : REASON_DEFAULT);
+    cJSON_AddNumberToObject(params, "hold_s", (double)hold_s);
     params_text = json_params(params);
     if (ctl->json) {
         rc = ctl_call_and_print(ctl, "breaker.trip", params_text);
@@ -96,6 +101,7 @@ static void print_breaker(const struct ctl *ctl, const cJSON *result)
         printf("cause %s: %s\n", json_text(result, "cause"), reason);
         free(reason);
     }
+    print_source(result);
     cJSON_ArrayForEach(client, json_member(result, "clients"))
     {
         table_cell(&clients, "%.0f", json_number(client, "client_id"));
@@ -106,6 +112,23 @@ static void print_breaker(const struct ctl *ctl, const cJSON *result)
     }
     if (clients.cell_count > 0)
         table_print(&clients, stdout, ctl->colours);
+}
+
+/* Where memory runs short first, and how soon. */
+static void print_source(const cJSON *result)
+{
+    char available[TEXT_BYTES], total[TEXT_BYTES], next[TEXT_BYTES];
+    char *source = tame(strdup(json_text(result, "source")));
+
+    printf("%s: %s of %s available (%.1f %%)", source,
+           bytes_text(available, json_number(result, "available_bytes")),
+           bytes_text(total, json_number(result, "total_bytes")),
+           100 * json_number(result, "available_ratio"));
+    if (cJSON_IsNumber(json_member(result, "next_level_ns")))
+        printf(", the next level in %s at this rate",
+               duration_text(next, json_number(result, "next_level_ns")));
+    printf("\n");
+    free(source);
 }
 
 static void print_level(const struct ctl *ctl, const cJSON *result)

@@ -1,0 +1,178 @@
+/* engine-ctl breaker policy, history, rehearse */
+#include "engine-ctl/json_read.h"
+#include "engine-ctl/print.h"
+#include "engine-ctl/verb.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HISTORY_MAX 256
+
+static char *params_of(const char *name, const char *json);
+static int show(struct ctl *ctl, const char *method, char *params, void (*print)(const cJSON *));
+static void print_values(const cJSON *result);
+static void print_rehearsal(const cJSON *result);
+static void print_actions(const cJSON *actions);
+static void print_history(const struct ctl *ctl, const cJSON *result);
+
+int verb_breaker_policy(struct ctl *ctl, const struct verb_input *input)
+{
+    char *params = params_of("set", input->options[0]);
+
+    if (params == NULL)
+        return ctl_fail(EXIT_USAGE, "breaker policy: --set is not a JSON object");
+    return show(ctl, "breaker.policy", params, print_values);
+}
+
+int verb_breaker_rehearse(struct ctl *ctl, const struct verb_input *input)
+{
+    char *params = params_of("set", input->options[0]);
+
+    if (params == NULL)
+        return ctl_fail(EXIT_USAGE, "breaker rehearse: --set is not a JSON object");
+    return show(ctl, "breaker.rehearse", params, print_rehearsal);
+}
+
+int verb_breaker_history(struct ctl *ctl, const struct verb_input *input)
+{
+    struct json_answer answer;
+    long long limit = 32;
+    char params[32];
+    int rc;
+
+    if (input->options[0] != NULL && !verb_number(input->options[0], 1, HISTORY_MAX, &limit))
+        return ctl_fail(EXIT_USAGE, "breaker history: --limit is \"%s\", expected 1..%d",
+                        input->options[0], HISTORY_MAX);
+    snprintf(params, sizeof params, "{\"limit\":%lld}", limit);
+    if (ctl->json)
+        return ctl_call_and_print(ctl, "breaker.history", params);
+    rc = ctl_call(ctl, "breaker.history", params, &answer);
+    if (rc == EXIT_DONE) {
+        print_history(ctl, answer.tree);
+        rc = ctl_flush();
+    }
+    json_answer_finish(&answer);
+    return rc;
+}
+
+/* {"name": json}, or {} without it. NULL: json is no object. */
+static char *params_of(const char *name, const char *json)
+{
+    cJSON *params = cJSON_CreateObject(), *value;
+
+    if (json != NULL) {
+        value = cJSON_Parse(json);
+        if (!cJSON_IsObject(value)) {
+            cJSON_Delete(value);
+            cJSON_Delete(params);
+            return NULL;
+        }
+        cJSON_AddItemToObject(params, name, value);
+    }
+    return json_params(params);
+}
+
+/* Takes params. */
+static int show(struct ctl *ctl, const char *method, char *params, void (*print)(const cJSON *))
+{
+    struct json_answer answer;
+    int rc;
+
+    if (ctl->json) {
+        rc = ctl_call_and_print(ctl, method, params);
+    } else {
+        rc = ctl_call(ctl, method, params, &answer);
+        if (rc == EXIT_DONE) {
+            print(answer.tree);
+            rc = ctl_flush();
+        }
+        json_answer_finish(&answer);
+    }
+    cJSON_free(params);
+    return rc;
+}
+
+/* As they can be written into a configuration. */
+static void print_values(const cJSON *result)
+{
+    const cJSON *member;
+
+    cJSON_ArrayForEach(member, result)
+    {
+        char *text = cJSON_PrintUnformatted(member);
+
+        printf("%-26s %s\n", member->string, text);
+        cJSON_free(text);
+    }
+}
+
+static void print_rehearsal(const cJSON *result)
+{
+    const cJSON *source, *order;
+    char text[TEXT_BYTES];
+
+    cJSON_ArrayForEach(source, json_member(result, "sources"))
+    {
+        char *name = tame(strdup(json_text(source, "name")));
+
+        printf("%s would be at level %.0f", name, json_number(source, "level"));
+        free(name);
+        print_actions(json_member(source, "actions"));
+        printf("\n");
+        cJSON_ArrayForEach(order, json_member(source, "orders"))
+            printf("  client %.0f would be asked for %s\n", json_number(order, "client_id"),
+                   bytes_text(text, json_number(order, "bytes")));
+    }
+}
+
+static void print_actions(const cJSON *actions)
+{
+    const char *between = ": ";
+    const cJSON *action;
+
+    cJSON_ArrayForEach(action, actions)
+    {
+        printf("%s%s", between, cJSON_IsString(action) ? action->valuestring : "");
+        between = ", ";
+    }
+}
+
+/* The newest first. Times are how long ago, by the newest one. */
+static void print_history(const struct ctl *ctl, const cJSON *result)
+{
+    static const struct column columns[] = {
+        { "BEFORE THE LAST", true }, { "LEVEL", true }, { "CAUSE", false },
+        { "SOURCE", false },         { "LEFT", true },  { "LOWEST", true },
+        { "FREED", true },           { "ASKED", true }, { "LATE", true },
+        { "LEAVING", true },
+    };
+    struct table table = { .columns = columns, .column_count = 10 };
+    const cJSON *items = json_member(result, "items"), *item, *client;
+    const double newest_ns = json_number(cJSON_GetArrayItem(items, 0), "at_ns");
+    char text[TEXT_BYTES];
+
+    cJSON_ArrayForEach(item, items)
+    {
+        char *source = tame(strdup(json_text(item, "source")));
+        double late = 0;
+
+        cJSON_ArrayForEach(client, json_member(item, "clients")) late +=
+            json_number(client, "late");
+        table_cell(&table, "%s", duration_text(text, newest_ns - json_number(item, "at_ns")));
+        table_cell(&table, "%.0f > %.0f", json_number(item, "from"), json_number(item, "to"));
+        table_cell(&table, "%s", json_text(item, "cause"));
+        table_cell(&table, "%s", source);
+        table_cell(&table, "%.1f %%", 100 * json_number(item, "available_ratio"));
+        table_cell(&table, "%s", bytes_text(text, json_number(item, "lowest_bytes")));
+        table_cell(&table, "%s", bytes_text(text, json_number(item, "freed_bytes")));
+        table_cell(&table, "%d", cJSON_GetArraySize(json_member(item, "clients")));
+        table_cell(&table, "%.0f", late);
+        table_cell(&table, "%.0f", json_number(item, "exits"));
+        free(source);
+    }
+    if (table.cell_count > 0)
+        table_print(&table, stdout, ctl->colours);
+    else
+        printf("no transitions so far\n");
+}
