@@ -69,8 +69,8 @@ struct ec_ack_seen {
     int64_t at_ns; /* real time of the client */
     uint64_t freed_bytes;
     uint64_t trimmed_bytes; /* the part of them that its allocators gave back */
-    uint64_t order;    /* sequence of the breaker's order that it answers; 0: of none */
-    uint64_t sequence; /* 0: it never answered */
+    uint64_t order;         /* sequence of the breaker's order that it answers; 0: of none */
+    uint64_t sequence;      /* 0: it never answered */
 };
 /* Returns false when the client kept changing it while it was read. */
 bool ec_telemetry_ack(const struct ec_client_segment *segment, struct ec_ack_seen *ack);
