@@ -23,7 +23,7 @@ soak: packages-build packages-test build-development build-asan build-fuzz ## th
 	ctest --preset asan -L integration --repeat until-fail:$(SOAK_ROUNDS)
 	tests/fuzz/soak build/fuzz $(SOAK_FUZZ_S)
 
-bench: packages-build packages-bench ## ratios against peers; BENCH=time|events|resources|control for one area
+bench: packages-build packages-bench ## ratios against peers; BENCH=time|events|memory|resources|breaker|control for one area
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target all benchmarks
 	@tests/bench/run $(BENCH)

@@ -13,6 +13,7 @@
 #define PATH_BYTES 1024
 #define TEXT_BYTES 8192 /* meminfo and memory.stat are shorter; what is cut off is not needed */
 #define LIMIT_NS INT64_C(1000000000)   /* a limit is read again after this time */
+#define PRESSURE_NS INT64_C(250000000) /* so reading more often than this only costs */
 #define STALLED_NS INT64_C(2500000000) /* the kernel adds up waiting times every two seconds */
 
 /* More than this of a group is left: what exactly does not matter, and its statistics are not read. */
@@ -321,8 +322,11 @@ static void look_pressure(struct source *source, int64_t now_ns)
     uint64_t some_us, full_us;
     int64_t passed_ns;
 
-    if (source->pressure_fd < 0 || !read_fd(source->pressure_fd, text) ||
-        !memory_text_stalled_us(text, "some", &some_us))
+    if (source->pressure_fd < 0 ||
+        (source->stalled.looked_ns != 0 && now_ns - source->stalled.looked_ns < PRESSURE_NS))
+        return;
+    source->stalled.looked_ns = now_ns;
+    if (!read_fd(source->pressure_fd, text) || !memory_text_stalled_us(text, "some", &some_us))
         return;
     if (!memory_text_stalled_us(text, "full", &full_us))
         full_us = 0;

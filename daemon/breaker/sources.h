@@ -40,7 +40,8 @@ struct source {
     struct level_reading reading;
     struct {
         uint64_t some_us, full_us;
-        int64_t at_ns; /* when they last changed; 0: never seen */
+        int64_t at_ns;     /* when they last changed; 0: never seen */
+        int64_t looked_ns; /* when they were read */
     } stalled;
     struct growth growth;
     struct level_machine machine;
