@@ -285,6 +285,7 @@ void breaker_use_policy(struct breaker *breaker, const struct breaker_policy *po
 /* Those that count for all bear every reservation; a client's groups bear those of who is in them. */
 void breaker_deduct(struct breaker *breaker)
 {
+    breaker->looked_ns = 0; /* what was read before is not true any more */
     for (uint32_t i = 0; i < breaker->sources.high; i++) {
         struct source *source = &breaker->sources.source[i];
 

@@ -9,6 +9,8 @@
 #include "daemon/request.h"
 #include "foundation/real_time.h"
 
+#define FRESH_NS INT64_C(1000000)
+
 static void write_state(struct request *request);
 static void write_thresholds(const struct breaker *breaker, struct ec_json_writer *writer);
 static void write_actions(const struct breaker *breaker, struct ec_json_writer *writer);
@@ -22,10 +24,19 @@ static void write_present(struct breaker *breaker, const struct breaker_policy *
 static double ratio(uint64_t part, uint64_t whole);
 static void member_ns(struct ec_json_writer *writer, const char *name, bool known, int64_t ns);
 
-/* Looks first: what is shown is so now. */
+/* What is shown is so now, or was so a moment ago: who asks in a storm does not make files be read at
+ * every question. Answers of clients lie in memory and are always taken. */
 int cmd_breaker_get(struct request *request)
 {
-    breaker_look(request->services->breaker, ec_real_ns());
+    struct breaker *breaker = request->services->breaker;
+    const int64_t now_ns = ec_real_ns();
+
+    if (now_ns - breaker->looked_ns >= FRESH_NS) {
+        breaker_look(breaker, now_ns);
+    } else {
+        orders_look(breaker, now_ns);
+        orders_publish(breaker, false);
+    }
     ec_json_object_begin(request->result);
     write_state(request);
     ec_json_object_end(request->result);
