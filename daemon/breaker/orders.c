@@ -166,6 +166,8 @@ void orders_publish(struct breaker *breaker, bool tell_all)
 /* Only answers that were given since the last look. */
 static void take_answers(struct breaker *breaker, int64_t now_ns)
 {
+    const uint64_t total_bytes = breaker->sources.source[SOURCES_HOST].reading.total_bytes;
+
     for (struct member *member = members_next(breaker, NULL); member != NULL;
          member = members_next(breaker, member)) {
         struct ec_ack_seen ack;
@@ -175,10 +177,13 @@ static void take_answers(struct breaker *breaker, int64_t now_ns)
             ec_telemetry_ack(client_segment(member->client), &ack) &&
             ack.sequence != member->seen_ack) {
             member->seen_ack = ack.sequence;
-            /* A client writes when that was: a time that has not come yet is now. */
+            /* A client writes these: a time that no clock shows is now, and nobody gives back more
+             * than there is. */
             if (__builtin_add_overflow(ack.at_ns, member->client->clock_offset_ns, &at_ns) ||
-                at_ns > now_ns)
+                at_ns < 0 || at_ns > now_ns)
                 at_ns = now_ns;
+            if (ack.freed_bytes > total_bytes)
+                ack.freed_bytes = total_bytes;
             take_answer(breaker, member, &ack, at_ns);
         }
         if (member->asked_sequence != 0 && now_ns >= member->order.deadline_ns)
@@ -201,6 +206,8 @@ static void take_answer(struct breaker *breaker, struct member *member,
     /* An answer to an order before this one tells nothing of it. */
     if (ack->order < member->asked_sequence)
         return;
+    if (at_ns < member->asked_ns)
+        at_ns = member->asked_ns;
     member->late = false;
     ec_telemetry_memory(client_segment(member->client), &now_held);
     member->shrunk_bytes =

@@ -15,6 +15,7 @@
 #include <engine-core/client.h>
 #include <engine-core/clock.h>
 
+#include "client/client.h"
 #include "support/daemon.h"
 
 #define TOTAL_KIB 1000000u
@@ -269,6 +270,38 @@ START_TEST(an_immediate_client_is_asked_answers_and_is_remembered)
     put_available(900);
     wait_level("0");
     ec_client_destroy(obedient.client);
+    stop();
+}
+END_TEST
+
+/* No library writes that, but a hostile program can. */
+START_TEST(a_nonsense_answer_stays_an_answer_with_sane_numbers)
+{
+    static const int64_t times_ns[] = { INT64_MIN, -1, 0, INT64_MAX };
+    struct ec_client *client;
+    const char *reply;
+
+    start("\"order_deadline_ms\":60000,\"order_growth_ms\":0,\"grace_ms\":600000,\"hold_ms\":20");
+    client = join("hostile");
+    ec_breaker_offer(client, UINT64_MAX);
+    for (size_t i = 0; i < sizeof times_ns / sizeof times_ns[0]; i++) {
+        struct ec_breaker_ack *ack = &ec_client_own(client)->breaker;
+
+        put_available(90);
+        wait_level("2");
+        atomic_store(&ack->at_ns, times_ns[i]);
+        atomic_store(&ack->freed_bytes, UINT64_MAX);
+        atomic_store(&ack->trimmed_bytes, UINT64_MAX);
+        atomic_store(&ack->order, UINT64_MAX);
+        atomic_store(&ack->level, 2);
+        atomic_fetch_add(&ack->sequence, 2);
+        reply = ask_until("breaker.get", "acked_level", "2");
+        ck_assert_msg(line_has(reply, "freed_bytes", "1024000000"), "%s", reply); /* of the host */
+        ck_assert_msg(strstr(reply, "\"ack_latency_ns\":-") == NULL, "%s", reply);
+        put_available(900);
+        wait_level("0");
+    }
+    ec_client_destroy(client);
     stop();
 }
 END_TEST
@@ -658,6 +691,7 @@ int main(void)
     tcase_add_test(tcase, a_daemon_with_a_bad_policy_does_not_start_and_names_the_key);
     tcase_add_test(tcase, a_rehearsal_changes_nothing);
     tcase_add_test(tcase, an_immediate_client_is_asked_answers_and_is_remembered);
+    tcase_add_test(tcase, a_nonsense_answer_stays_an_answer_with_sane_numbers);
     tcase_add_test(tcase, a_call_back_at_frame_marks_runs_at_frame_marks_only);
     tcase_add_test(tcase, the_policy_tells_the_knobs_of_the_level);
     tcase_add_test(tcase, who_is_late_is_asked_again_and_the_others_for_more);

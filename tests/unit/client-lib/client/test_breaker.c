@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "segment/breaker_board.h"
 #include "segment/telemetry.h"
 
 static struct ec_client client;
@@ -104,6 +105,122 @@ START_TEST(an_answer_is_read_whole_or_not_at_all)
 }
 END_TEST
 
+/* ---- with a board ---- */
+
+static struct ec_breaker_board board;
+
+static void give_board(void)
+{
+    memset(&board, 0, sizeof board);
+    client.breaker.board = &board;
+    client.breaker.order = &board.orders[0];
+    atomic_store(&client.breaker.told, 0);
+}
+
+static uint64_t order(uint32_t level, uint64_t bytes)
+{
+    return ec_breaker_order_write(&board.orders[0],
+                                  &(struct ec_breaker_order_seen) {
+                                      .level = level,
+                                      .bytes = bytes,
+                                      .cause = EC_BREAKER_CAUSE_MEMORY,
+                                      .flags = bytes > 0 ? EC_BREAKER_ORDER_TRIM : 0,
+                                  });
+}
+
+START_TEST(the_level_is_the_worse_of_that_of_all_and_the_own)
+{
+    give_board();
+    order(1, 0);
+    ck_assert_uint_eq(ec_breaker_level(&client), 1);
+    atomic_store(&clock_page->breaker_level, 3);
+    ck_assert_uint_eq(ec_breaker_level(&client), 3);
+    atomic_store(&clock_page->breaker_level, 0);
+    order(99, 0);
+    ck_assert_uint_eq(ec_breaker_level(&client), EC_BREAKER_EMERGENCY);
+}
+END_TEST
+
+START_TEST(what_was_answered_is_not_asked_again)
+{
+    struct ec_breaker_policy policy;
+    struct ec_ack_seen ack;
+
+    give_board();
+    order(2, 5000);
+    ec_breaker_policy(&client, &policy);
+    ck_assert(policy.give_bytes == 5000 && policy.trim && policy.level == 2);
+    ck_assert_str_eq(policy.cause, "memory");
+    ec_breaker_answer(&client, &policy, 4096, 1024);
+    ck_assert(ec_telemetry_ack(own, &ack));
+    ck_assert_uint_eq(ack.order, policy.order);
+    ck_assert_uint_eq(ack.freed_bytes, 4096);
+    ck_assert_uint_eq(ack.trimmed_bytes, 1024);
+    ec_breaker_policy(&client, &policy);
+    ck_assert(policy.give_bytes == 0 && !policy.trim);
+    order(2, 6000);
+    ec_breaker_policy(&client, &policy);
+    ck_assert_uint_eq(policy.give_bytes, 6000);
+}
+END_TEST
+
+START_TEST(an_acknowledgement_answers_the_order_that_was_told_and_no_later_one)
+{
+    struct ec_breaker_policy policy;
+    struct ec_ack_seen ack;
+    uint64_t newest;
+
+    give_board();
+    order(2, 5000);
+    ec_breaker_policy(&client, &policy);
+    newest = order(2, 6000);
+    ec_breaker_ack(&client, 2, 1);
+    ck_assert(ec_telemetry_ack(own, &ack));
+    ck_assert_uint_eq(ack.order, policy.order);
+    ck_assert_uint_lt(ack.order, newest);
+}
+END_TEST
+
+static unsigned calls;
+static struct ec_breaker_policy last;
+
+static void count_call(void *context, const struct ec_breaker_policy *policy)
+{
+    ck_assert_ptr_eq(context, &client);
+    last = *policy;
+    calls++;
+}
+
+START_TEST(a_call_back_runs_once_for_each_change)
+{
+    give_board();
+    calls = 0;
+    for (unsigned i = 0; i < EC_WATCH_KINDS; i++)
+        pthread_mutex_init(&client.breaker.watchers[i].lock, NULL);
+    ec_breaker_on_change(&client,
+                         &(struct ec_breaker_watch) { .fn = count_call, .context = &client });
+    ec_client_breaker_look(&client, EC_WATCH_FRAME);
+    ck_assert_uint_eq(calls, 0);
+    order(1, 0);
+    ec_client_breaker_look(&client, EC_WATCH_IMMEDIATE); /* nobody is registered there */
+    ck_assert_uint_eq(calls, 0);
+    ec_client_breaker_look(&client, EC_WATCH_FRAME);
+    ec_client_breaker_look(&client, EC_WATCH_FRAME);
+    ck_assert_uint_eq(calls, 1);
+    order(1, 77);
+    ec_client_breaker_look(&client, EC_WATCH_FRAME);
+    ck_assert_uint_eq(calls, 2);
+    ck_assert_uint_eq(last.give_bytes, 77);
+    order(1, 0); /* withdrawn, and the level is as it was: no news */
+    ec_client_breaker_look(&client, EC_WATCH_FRAME);
+    ck_assert_uint_eq(calls, 2);
+    ec_breaker_on_change(&client, NULL);
+    order(3, 1);
+    ec_client_breaker_look(&client, EC_WATCH_FRAME);
+    ck_assert_uint_eq(calls, 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("breaker");
@@ -116,6 +233,10 @@ int main(void)
     tcase_add_test(tcase, before_the_first_answer_there_is_none);
     tcase_add_test(tcase, the_daemon_reads_the_last_answer);
     tcase_add_test(tcase, an_answer_is_read_whole_or_not_at_all);
+    tcase_add_test(tcase, the_level_is_the_worse_of_that_of_all_and_the_own);
+    tcase_add_test(tcase, what_was_answered_is_not_asked_again);
+    tcase_add_test(tcase, an_acknowledgement_answers_the_order_that_was_told_and_no_later_one);
+    tcase_add_test(tcase, a_call_back_runs_once_for_each_change);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
