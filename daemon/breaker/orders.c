@@ -18,6 +18,7 @@
 
 #define NS_PER_MS INT64_C(1000000)
 #define ROUND_NS (50 * NS_PER_MS) /* freed memory shows in the next readings, not at once */
+#define BARREN_NS (1000 * NS_PER_MS)
 
 static void take_answers(struct breaker *breaker, int64_t now_ns);
 static void take_answer(struct breaker *breaker, struct member *member,
@@ -271,6 +272,8 @@ static void look_at_source(struct breaker *breaker, uint32_t index, int64_t now_
     }
     if (wants_round(breaker, index, now_ns)) {
         need_bytes = orders_need(breaker, source);
+        if (source->machine.level > source->ordered_level)
+            breaker->barren_ns = 0;
         source->ordered_ns = now_ns;
         source->ordered_level = source->machine.level;
         if (source->own && policy_does(&breaker->policy, source->machine.level, ACTION_EVICT))
@@ -316,10 +319,14 @@ static void evict_assets(struct breaker *breaker, struct source *source, uint64_
     const int64_t before_ns = ec_real_ns();
     const uint64_t wanted_bytes =
         source->machine.level == LEVEL_EMERGENCY ? UINT64_MAX : *need_bytes;
-    uint64_t freed_bytes = 0;
+    uint64_t freed_bytes;
 
-    if (wanted_bytes > 0)
-        freed_bytes = resources_evict(breaker->services->resources, wanted_bytes, NULL);
+    /* What is held now is looked for again after a while: clients were asked to let go. */
+    if (wanted_bytes == 0 ||
+        (breaker->barren_ns != 0 && before_ns - breaker->barren_ns < BARREN_NS))
+        return;
+    freed_bytes = resources_evict(breaker->services->resources, wanted_bytes, NULL);
+    breaker->barren_ns = freed_bytes == 0 ? before_ns : 0;
     history_add_effect(history_find(&breaker->history, source->history), ACTION_EVICT, freed_bytes,
                        ec_real_ns() - before_ns);
     *need_bytes -= freed_bytes < *need_bytes ? freed_bytes : *need_bytes;

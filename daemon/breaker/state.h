@@ -72,6 +72,8 @@ struct breaker {
     uint64_t looks;
     int64_t look_cost_ns; /* of all looks */
     int64_t chains_ns, budgets_ns;
+    int64_t
+        barren_ns;  /* when an eviction last found nothing to free; 0: not since the level rose */
     bool is_locked; /* in memory */
     bool kernel_events;
     unsigned open_handles;

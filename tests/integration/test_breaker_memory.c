@@ -156,6 +156,54 @@ START_TEST(a_manual_level_is_a_floor_under_what_memory_says)
 }
 END_TEST
 
+/* Bytes of one group that nobody holds. */
+static void load_group(void)
+{
+    char path[160], params[256];
+    const char *reply;
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/one.bin", engine.directory);
+    file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    for (int i = 0; i < 10000; i++)
+        fputc('x', file);
+    fclose(file);
+    snprintf(params, sizeof params, "{\"path\":\"%s\"}", engine.directory);
+    line_client_call(&operator, "resource.mount", params);
+    line_client_call(&operator, "resource.define",
+                     "{\"group\":\"one\",\"residency\":\"evictable\",\"resources\":"
+                     "[{\"name\":\"one\",\"path\":\"one.bin\",\"kind\":\"raw\"}]}");
+    reply = line_client_call(&operator, "resource.load", "{\"group\":\"one\"}");
+    ck_assert_msg(line_has(reply, "state", "\"ready\""), "%s", reply);
+}
+
+START_TEST(memory_that_runs_short_evicts_and_halves_the_clocks_that_allow_it)
+{
+    const char *reply;
+
+    start("");
+    load_group();
+    line_client_call(&operator, "clock.step.create",
+                     "{\"name\":\"soft\",\"hz\":60,\"breaker\":true}");
+    line_client_call(&operator, "clock.step.create", "{\"name\":\"hard\",\"hz\":50}");
+    put_available(140);
+    wait_level("1");
+    ck_assert(strstr(line_client_call(&operator, "resource.list", NULL), "\"evicted\"") == NULL);
+    put_available(90);
+    wait_level("2");
+    ck_assert(strstr(line_client_call(&operator, "resource.list", NULL), "\"evicted\"") != NULL);
+    reply = line_client_call(&operator, "breaker.history", "{\"limit\":1}");
+    ck_assert_msg(strstr(reply, "\"evict\":{\"runs\":1,\"freed_bytes\":12288") != NULL, "%s",
+                  reply);
+    put_available(10);
+    wait_level("3");
+    reply = ask_until("clock.get", "hz", "30");
+    ck_assert_msg(line_has(reply, "hz", "50"), "%s", reply);
+    stop();
+}
+END_TEST
+
 /* ---- policy ---- */
 
 START_TEST(a_policy_is_reloaded_during_level_2_and_a_bad_one_changes_nothing)
@@ -687,6 +735,7 @@ int main(void)
 
     tcase_add_test(tcase, levels_follow_memory_up_at_once_and_down_step_by_step);
     tcase_add_test(tcase, a_manual_level_is_a_floor_under_what_memory_says);
+    tcase_add_test(tcase, memory_that_runs_short_evicts_and_halves_the_clocks_that_allow_it);
     tcase_add_test(tcase, a_policy_is_reloaded_during_level_2_and_a_bad_one_changes_nothing);
     tcase_add_test(tcase, a_daemon_with_a_bad_policy_does_not_start_and_names_the_key);
     tcase_add_test(tcase, a_rehearsal_changes_nothing);
