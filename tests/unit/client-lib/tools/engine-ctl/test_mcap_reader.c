@@ -52,7 +52,7 @@ static void add_channel(struct mcap_catalog *catalog, struct mcap_chunk *chunk)
 /* A file of four chunks of three messages each, with a metadata record behind each chunk. */
 static void make_file(void)
 {
-    char directory[] = "/tmp/ec-mcap-XXXXXX", path[64], count[8];
+    char directory[] = "/tmp/ec-mcap-XXXXXX", path[64], count[16];
     struct mcap_catalog catalog = { .schema_count = 0 };
     struct mcap_chunk chunk = { .record_bytes = 0 };
     struct mcap_writer *writer;
