@@ -35,10 +35,11 @@ int main(int argc, char **argv)
     unsigned alone = 0, killed = 0, lost = 0;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%-12s %4s %6s %6s %6s %6s %7s %7s %8s %9s %9s %7s\n", "guard", "seed", "kernel",
-           "killed", "ended", "saves", "play", "down", "lowest", "react", "react", "levels");
-    printf("%-12s %4s %6s %6s %6s %6s %7s %7s %8s %9s %9s %7s\n", "", "", "kills", "", "early",
-           "lost", "lost s", "s", "MiB", "p50 ms", "max ms", "");
+    printf("%-12s %4s %6s %6s %6s %6s %7s %7s %8s %9s %9s %8s %7s %7s\n", "guard", "seed", "kernel",
+           "killed", "ended", "saves", "play", "down", "lowest", "react", "react", "in force",
+           "unheard", "levels");
+    printf("%-12s %4s %6s %6s %6s %6s %7s %7s %8s %9s %9s %8s %7s %7s\n", "", "", "kills", "",
+           "early", "lost", "lost s", "s", "MiB", "p50 ms", "max ms", "", "", "");
     for (unsigned seed = 1; seed <= seeds; seed++)
         for (size_t g = 0; g < sizeof guards / sizeof guards[0]; g++) {
             const struct storm_desc desc = {
@@ -94,5 +95,5 @@ static void print_row(const char *name, unsigned seed, struct storm_result *resu
                result->reaction_ms[result->reactions - 1]);
     else
         printf(" %9s %9s", "-", "-");
-    printf(" %7u\n", result->level_changes);
+    printf(" %8u %7u %7u\n", result->in_force, result->unheard, result->level_changes);
 }

@@ -428,35 +428,43 @@ static void end_servers(struct storm *storm)
 
 /* ---- results ---------------------------------------------------------------------------------- */
 
-/* The first call-back of level 2 of any server that came after a crossing, or up to a look before it. */
+/* The first call-back of level 2 of any server that came after a crossing, or up to two looks before it.
+ * Where a server had been told level 2 already and not less since then, there was nothing to react to. */
 static void read_reactions(struct storm *storm)
 {
     struct storm_result *result = storm->result;
     int64_t first_ns[STORM_REACTIONS_MAX] = { 0 };
+    bool in_force[STORM_REACTIONS_MAX] = { false };
     const unsigned crossings =
         result->crossings < STORM_REACTIONS_MAX ? result->crossings : STORM_REACTIONS_MAX;
 
-    for (unsigned i = 0; i < storm->desc->servers; i++) {
-        FILE *file = fopen(storm->servers[i].stamp_path, "re");
-        long long at_ns;
-        unsigned level;
+    for (unsigned i = 0; i < storm->desc->servers; i++)
+        for (unsigned c = 0; c < crossings; c++) {
+            const int64_t from_ns = storm->crossed_ns[c] - 2 * LOOK_NS;
+            FILE *file = fopen(storm->servers[i].stamp_path, "re");
+            unsigned level, level_before = 0;
+            long long at_ns;
 
-        while (file != NULL && fscanf(file, "%lld %u %*u %*u", &at_ns, &level) == 2)
-            for (unsigned c = crossings; c-- > 0 && level >= 2;)
-                if (at_ns >= storm->crossed_ns[c] - 2 * LOOK_NS) {
-                    if (first_ns[c] == 0 || at_ns < first_ns[c])
-                        first_ns[c] = at_ns;
-                    break;
-                }
-        if (file != NULL)
-            fclose(file);
-    }
-    for (unsigned c = 0; c < crossings; c++)
-        if (first_ns[c] != 0)
+            while (file != NULL && fscanf(file, "%lld %u %*u %*u", &at_ns, &level) == 2)
+                if (at_ns < from_ns)
+                    level_before = level;
+                else if (level >= 2 && (first_ns[c] == 0 || at_ns < first_ns[c]))
+                    first_ns[c] = at_ns;
+            in_force[c] = in_force[c] || level_before >= 2;
+            if (file != NULL)
+                fclose(file);
+        }
+    for (unsigned c = 0; c < crossings; c++) {
+        if (in_force[c])
+            result->in_force++;
+        else if (first_ns[c] != 0)
             result->reaction_ms[result->reactions++] =
                 first_ns[c] > storm->crossed_ns[c]
                     ? (double)(first_ns[c] - storm->crossed_ns[c]) / 1e6
                     : 0;
+        else
+            result->unheard++;
+    }
 }
 
 static uint64_t saved_step(const struct server *server)

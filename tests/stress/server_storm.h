@@ -40,6 +40,8 @@ struct storm_result {
     double reaction_ms
         [STORM_REACTIONS_MAX]; /* crossing of the 10 % mark -> first server's call-back */
     unsigned reactions;
+    unsigned in_force;      /* crossings at which a server had been told level 2 already */
+    unsigned unheard;       /* crossings after which no server was told level 2 at all */
     unsigned crossings;     /* of the 10 % mark, downwards */
     unsigned level_changes; /* of the group; breaker only */
 };
