@@ -3,7 +3,7 @@
  *     bench_control [ROW ...]
  *
  * Server and load generator have a processor each. A request is about 100 bytes and reads state:
- * breaker.get, with one attached game whose answer is part of it (about 200 bytes), or clock.get.
+ * event.list of one type that an attached game registered (about 200 bytes), or clock.get.
  * Redis answers GET with as many bytes, from memory, without persistence. */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <engine-core/client.h>
+#include <engine-core/event.h>
 
 #include "bench/harness.h"
 #include "bench/load.h"
@@ -60,17 +61,29 @@ static void measure_load(const struct load_desc *desc)
     load_close(load);
 }
 
+/* A game is attached, whose event type the requests ask about. */
+static struct ec_client *join(void)
+{
+    struct ec_client *client;
+    struct ec_error why = { 0 };
+
+    if (ec_client_create(
+            &(struct ec_client_desc) { .name = "game", .socket_path = daemon_.socket_path },
+            &client, &why) < 0 ||
+        ec_event_type_register(
+            client, &(struct ec_event_type_desc) { .name = "bench.state", .max_bytes = 64 }, NULL,
+            &why) < 0)
+        bench_fail("%s", why.text);
+    return client;
+}
+
 static void ours(const void *context)
 {
     const struct control_bench *bench = context;
     struct ec_client *client;
-    struct ec_error why = { 0 };
 
     start_daemon((const char *const[]) { "--set", "control.connections_per_user=128", NULL });
-    if (ec_client_create(
-            &(struct ec_client_desc) { .name = "game", .socket_path = daemon_.socket_path },
-            &client, &why) < 0)
-        bench_fail("%s", why.text);
+    client = join();
     measure_load(&(struct load_desc) { .socket_path = daemon_.socket_path,
                                        .protocol = &load_json,
                                        .request = bench->request,
@@ -85,15 +98,11 @@ static void ours(const void *context)
 static size_t our_reply_bytes(const char *request)
 {
     struct ec_client *client;
-    struct ec_error why = { 0 };
     struct load *load;
     size_t bytes;
 
     start_daemon(NULL);
-    if (ec_client_create(
-            &(struct ec_client_desc) { .name = "game", .socket_path = daemon_.socket_path },
-            &client, &why) < 0)
-        bench_fail("%s", why.text);
+    client = join();
     load = load_open(&(struct load_desc) { .socket_path = daemon_.socket_path,
                                            .protocol = &load_json,
                                            .request = request,
@@ -325,17 +334,17 @@ static void instructions(const void *context)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-#define BREAKER_GET                                                                                \
-    "{\"jsonrpc\":\"2.0\",\"id\":1234567,\"method\":\"breaker.get\",\"params\":{}}"                \
-    "                                 \n"
+#define EVENT_LIST                                                                                 \
+    "{\"jsonrpc\":\"2.0\",\"id\":1234567,\"method\":\"event.list\","                               \
+    "\"params\":{\"type\":\"bench.state\"}}               \n"
 #define CLOCK_GET                                                                                  \
     "{\"jsonrpc\":\"2.0\",\"id\":1234567,\"method\":\"clock.get\",\"params\":{}}"                  \
     "                                   \n"
 
-static const struct control_bench one = { BREAKER_GET, 1, 1 };
-static const struct control_bench fifty = { BREAKER_GET, 50, 1 };
-static const struct control_bench one_piped = { BREAKER_GET, 1, 16 };
-static const struct control_bench fifty_piped = { BREAKER_GET, 50, 16 };
+static const struct control_bench one = { EVENT_LIST, 1, 1 };
+static const struct control_bench fifty = { EVENT_LIST, 50, 1 };
+static const struct control_bench one_piped = { EVENT_LIST, 1, 16 };
+static const struct control_bench fifty_piped = { EVENT_LIST, 50, 16 };
 static const struct control_bench clock_fifty = { CLOCK_GET, 50, 1 };
 
 #define AGAINST_REDIS(bench)                                                                       \
