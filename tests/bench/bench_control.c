@@ -62,14 +62,13 @@ static void measure_load(const struct load_desc *desc)
 }
 
 /* A game is attached, whose event type the requests ask about. */
-static struct ec_client *join(void)
+static struct ec_client *join(const char *socket_path)
 {
     struct ec_client *client;
     struct ec_error why = { 0 };
 
-    if (ec_client_create(
-            &(struct ec_client_desc) { .name = "game", .socket_path = daemon_.socket_path },
-            &client, &why) < 0 ||
+    if (ec_client_create(&(struct ec_client_desc) { .name = "game", .socket_path = socket_path },
+                         &client, &why) < 0 ||
         ec_event_type_register(
             client, &(struct ec_event_type_desc) { .name = "bench.state", .max_bytes = 64 }, NULL,
             &why) < 0)
@@ -83,7 +82,7 @@ static void ours(const void *context)
     struct ec_client *client;
 
     start_daemon((const char *const[]) { "--set", "control.connections_per_user=128", NULL });
-    client = join();
+    client = join(daemon_.socket_path);
     measure_load(&(struct load_desc) { .socket_path = daemon_.socket_path,
                                        .protocol = &load_json,
                                        .request = bench->request,
@@ -102,7 +101,7 @@ static size_t our_reply_bytes(const char *request)
     size_t bytes;
 
     start_daemon(NULL);
-    client = join();
+    client = join(daemon_.socket_path);
     load = load_open(&(struct load_desc) { .socket_path = daemon_.socket_path,
                                            .protocol = &load_json,
                                            .request = request,
@@ -272,6 +271,7 @@ static double counted_instructions(const char *request, uint64_t requests)
     char option[160], program[4096];
     const char *bin = getenv("EC_BIN_DIR");
     double instructions = 0;
+    struct ec_client *client;
     struct load *load;
     FILE *counted;
     pid_t pid;
@@ -296,8 +296,10 @@ static double counted_instructions(const char *request, uint64_t requests)
                                            .request = request,
                                            .connections = 1,
                                            .pipeline = 1 });
+    client = join(socket_path);
     load_run(load, requests);
     load_close(load);
+    ec_client_destroy(client);
     kill(pid, SIGTERM);
     waitpid(pid, NULL, 0);
     counted = fopen(file, "re");
