@@ -255,7 +255,7 @@ static bool group_directory(struct sources *sources, const char *pid, const stru
 {
     static char text[4 * TEXT_BYTES]; /* of the loop thread: mountinfo can be long */
     char path[PATH_BYTES / 2], root[PATH_BYTES / 2], mount[PATH_BYTES / 2];
-    const char *below = path;
+    const char *below;
     size_t root_bytes;
 
     if (!read_path(sources->proc, "self", "mountinfo", text, sizeof text) ||

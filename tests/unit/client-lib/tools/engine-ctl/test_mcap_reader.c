@@ -67,7 +67,7 @@ static void make_file(void)
         size_t start = (size_t)mcap_writer_bytes(writer);
 
         for (int m = 0; m < CHUNK_MESSAGES; m++)
-            put(&chunk, (uint64_t)(c * CHUNK_MESSAGES + m));
+            put(&chunk, (uint64_t)c * CHUNK_MESSAGES + (uint64_t)m);
         snprintf(count, sizeof count, "%d", c);
         mcap_chunk_metadata(&chunk, "count", &(struct mcap_pair) { "chunk", count }, 1);
         ends[c] = start + MCAP_RECORD_HEAD_BYTES + 40 + chunk.records.count;
