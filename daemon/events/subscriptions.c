@@ -20,6 +20,7 @@
 
 struct queued {
     struct queued *next;
+    struct event_type *type;
     size_t bytes;
     char text[]; /* the params without their closing brace */
 };
@@ -108,8 +109,13 @@ static bool send_now(struct subscriptions *subscriptions, struct subscription *s
     return true;
 }
 
-static void count_lost(struct subscriptions *subscriptions, struct subscription *s, uint64_t n)
+/* type is NULL for events that were overtaken in their ring: nobody knows what they were, so only the
+ * cursor counts them. */
+static void count_lost(struct subscriptions *subscriptions, struct subscription *s,
+                       struct event_type *type, uint64_t n)
 {
+    if (type != NULL)
+        type->json_lost += n;
     s->lost += n;
     counters_add(subscriptions->counters, EC_COUNTER_events_json_lost, n);
 }
@@ -126,13 +132,14 @@ static bool output_has_room(const struct subscription *s)
            s->client->output->pending(s->client->connection) < OUTPUT_BYTES;
 }
 
-static struct queued *make_queued(const char *text, size_t bytes)
+static struct queued *make_queued(struct event_type *type, const char *text, size_t bytes)
 {
     struct queued *item = malloc(sizeof *item + bytes);
 
     if (item == NULL)
         return NULL;
     item->next = NULL;
+    item->type = type;
     item->bytes = bytes;
     memcpy(item->text, text, bytes);
     return item;
@@ -220,7 +227,7 @@ static void flush_newest(struct subscriptions *subscriptions, struct subscriptio
             flush_in(subscriptions, FLUSH_MS);
         } else {
             if (!send_now(subscriptions, s, pace->waiting->text, pace->waiting->bytes))
-                count_lost(subscriptions, s, 1);
+                count_lost(subscriptions, s, pace->waiting->type, 1);
             step_pace(s, pace, now_ns);
             free(pace->waiting);
             pace->waiting = NULL;
@@ -235,7 +242,7 @@ static void flush_queues(uv_timer_t *timer)
     for (struct subscription *s = subscriptions->list; s != NULL; s = s->next) {
         while (s->first != NULL && output_has_room(s)) {
             if (!send_now(subscriptions, s, s->first->text, s->first->bytes))
-                count_lost(subscriptions, s, 1);
+                count_lost(subscriptions, s, s->first->type, 1);
             drop_first(s);
         }
         if (s->first != NULL)
@@ -245,14 +252,14 @@ static void flush_queues(uv_timer_t *timer)
     }
 }
 
-static void enqueue(struct subscriptions *subscriptions, struct subscription *s, const char *text,
-                    size_t bytes)
+static void enqueue(struct subscriptions *subscriptions, struct subscription *s,
+                    struct event_type *type, const char *text, size_t bytes)
 {
     size_t bound = (size_t)config_integer(subscriptions->config, EC_CONFIG_event_queue_bytes);
-    struct queued *item = bytes <= bound ? make_queued(text, bytes) : NULL;
+    struct queued *item = bytes <= bound ? make_queued(type, text, bytes) : NULL;
 
     if (item == NULL) {
-        count_lost(subscriptions, s, 1);
+        count_lost(subscriptions, s, type, 1);
         return;
     }
     if (s->last != NULL)
@@ -262,33 +269,33 @@ static void enqueue(struct subscriptions *subscriptions, struct subscription *s,
     s->last = item;
     s->queued_bytes += bytes;
     while (s->queued_bytes > bound) { /* oldest first */
+        count_lost(subscriptions, s, s->first->type, 1);
         drop_first(s);
-        count_lost(subscriptions, s, 1);
     }
     flush_in(subscriptions, FLUSH_MS);
 }
 
 static void send_or_enqueue(struct subscriptions *subscriptions, struct subscription *s,
-                            const char *text, size_t bytes)
+                            struct event_type *type, const char *text, size_t bytes)
 {
     if (s->first != NULL || !output_has_room(s))
-        enqueue(subscriptions, s, text, bytes);
+        enqueue(subscriptions, s, type, text, bytes);
     else if (!send_now(subscriptions, s, text, bytes))
-        count_lost(subscriptions, s, 1);
+        count_lost(subscriptions, s, type, 1);
 }
 
 /* The event takes the place of an older one of its type, or goes out if its turn has come. */
 static void send_newest(struct subscriptions *subscriptions, struct subscription *s,
-                        struct pace *pace, const char *text, size_t bytes)
+                        struct event_type *type, struct pace *pace, struct ec_json_span text)
 {
-    struct queued *item = make_queued(text, bytes);
+    struct queued *item = make_queued(type, text.text, text.bytes);
 
     if (pace->waiting != NULL)
         count_skipped(subscriptions, s);
     free(pace->waiting);
     pace->waiting = item;
     if (item == NULL)
-        count_lost(subscriptions, s, 1);
+        count_lost(subscriptions, s, type, 1);
     flush_newest(subscriptions, s);
 }
 
@@ -334,7 +341,7 @@ static bool take_turn(struct subscriptions *subscriptions, struct subscription *
     return true;
 }
 
-static void send_event(struct subscriptions *subscriptions, const struct event_type *type,
+static void send_event(struct subscriptions *subscriptions, struct event_type *type,
                        const struct ec_event_header *header, uint32_t sender, int64_t now_ns)
 {
     struct ec_json_writer text = { 0 };
@@ -352,14 +359,15 @@ static void send_event(struct subscriptions *subscriptions, const struct event_t
         }
         write_params(&text, s, type, header, sender, &subscriptions->payload);
         if (ec_json_writer_status(&text) < 0) {
-            count_lost(subscriptions, s, 1);
+            count_lost(subscriptions, s, type, 1);
             continue;
         }
         text.bytes--; /* the closing brace comes when it is sent */
         if (s->newest_only && pace != NULL)
-            send_newest(subscriptions, s, pace, text.base, text.bytes);
+            send_newest(subscriptions, s, type, pace,
+                        (struct ec_json_span) { .text = text.base, .bytes = text.bytes });
         else
-            send_or_enqueue(subscriptions, s, text.base, text.bytes);
+            send_or_enqueue(subscriptions, s, type, text.base, text.bytes);
     }
     free(text.base);
 }
@@ -401,7 +409,7 @@ static void resync(struct subscriptions *subscriptions, struct reading_port *por
         return;
     }
     for (struct subscription *s = subscriptions->list; s != NULL; s = s->next)
-        count_lost(subscriptions, s, events);
+        count_lost(subscriptions, s, NULL, events);
 }
 
 /* Is the event for any subscription, and must its payload be decoded for that? Where all of them have

@@ -465,6 +465,18 @@ static int publish_into_a_full_queue(const struct game_side *side)
     return 0;
 }
 
+/* The sum of all members "lost" of a line. */
+static uint64_t sum_of_lost(const char *line)
+{
+    uint64_t sum = 0;
+
+    while ((line = strstr(line, "\"lost\":")) != NULL) {
+        line += strlen("\"lost\":");
+        sum += strtoull(line, NULL, 10);
+    }
+    return sum;
+}
+
 /* Every event is either received or counted in a notification's "lost". */
 START_TEST(a_json_subscriber_that_does_not_read_loses_the_oldest_and_is_told_how_many)
 {
@@ -488,6 +500,9 @@ START_TEST(a_json_subscriber_that_does_not_read_loses_the_oldest_and_is_told_how
     }
     ck_assert_uint_eq(received + lost, UNREAD);
     ck_assert_uint_gt(lost, 0);
+    /* The type counts what its queue dropped, the port what was overtaken in the ring. */
+    ck_assert_uint_eq(
+        sum_of_lost(line_client_call(&operator, "event.stats", "{\"type\":\"game.shot\"}")), lost);
     line_client_close(&reader);
     game_tell(&game);
     ck_assert_int_eq(game_end(&game), 0);
