@@ -67,6 +67,7 @@ struct request {
     struct ec_json_span raw;       /* the params as they came; empty when there were none */
     struct ec_json_writer *result; /* one JSON value */
     struct ec_json_writer *data;   /* of an error; write nothing for none */
+    bool dry_run;                  /* nothing may change: request_would() answers */
     int *fds; /* descriptors of the line; take one by setting its place to -1 */
     unsigned fd_count;
     struct ec_error *why;
@@ -79,6 +80,18 @@ void *request_alloc(struct request *request, size_t bytes);
 /* A parameter as a tree, in the request's memory. NULL with request->why set when it does not fit.
  * Numbers lose digits above 2^53 here; read those from the spans. */
 struct cJSON *request_tree(struct request *request, struct ec_json_span span);
+
+/* In each handler that changes something, behind the last check and before the first change:
+ *
+ *     if (request_would(request, "pause game time"))
+ *         return EC_OK;
+ *
+ * true: the request is only to say what would happen, and this text has been written as its result. */
+bool request_would(struct request *request, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The same with further members: the result is an open object then, which the handler ends. */
+bool request_would_begin(struct request *request, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Send fd with the reply, on its first byte. The caller keeps ownership; it stays open until
  * the handler returns. At most EC_LINE_FDS. */

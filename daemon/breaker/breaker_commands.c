@@ -49,6 +49,13 @@ int cmd_breaker_trip(struct request *request)
     struct ec_json_writer *writer = request->result;
     uint64_t freed_bytes;
 
+    if (request_would_begin(request, "raise the breaker to level %d", (int)params->level.integer)) {
+        ec_json_key(writer, "actions");
+        rehearsal_write_actions(&request->services->breaker->policy,
+                                (uint32_t)params->level.integer, writer);
+        ec_json_object_end(writer);
+        return EC_OK;
+    }
     ec_json_object_begin(writer);
     ec_json_member_array(writer, "evicted");
     freed_bytes = breaker_trip(request->services->breaker,
@@ -67,6 +74,8 @@ int cmd_breaker_trip(struct request *request)
 
 int cmd_breaker_reset(struct request *request)
 {
+    if (request_would(request, "end the manual level %u", request->services->breaker->manual.level))
+        return EC_OK;
     breaker_reset(request->services->breaker, "reset by hand");
     ec_json_object_begin(request->result);
     write_state(request);
@@ -89,8 +98,15 @@ int cmd_breaker_policy(struct request *request)
         rc = policy_set(&policy, params->set.span, request->why);
         if (rc < 0)
             return rc;
+        if (request_would_begin(request, "use this policy")) {
+            policy_write(&policy, request->result);
+            ec_json_object_end(request->result);
+            return EC_OK;
+        }
         breaker_use_policy(breaker, &policy);
     }
+    if (request_would(request, "change nothing, since set is missing"))
+        return EC_OK;
     ec_json_object_begin(request->result);
     ec_json_member_u64(request->result, "version", breaker->policy_version);
     policy_write(&breaker->policy, request->result);
@@ -141,6 +157,8 @@ int cmd_breaker_declare(struct request *request)
         return ec_fail(request->why, EC_ERR_STATE,
                        "client %u is not attached: it can be asked for nothing",
                        request->client->id);
+    if (request_would(request, "change what client %u has declared", request->client->id))
+        return EC_OK;
     if (params->priority.present)
         member->traits.priority = (uint32_t)params->priority.integer;
     if (params->busy.present)

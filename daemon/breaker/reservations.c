@@ -1,6 +1,8 @@
 /* reservations.c - a small table. */
 #include "breaker/reservations.h"
 
+#include <stddef.h>
+
 #include "foundation/error.h"
 
 uint32_t reservations_add(struct reservations *reservations, uint32_t client_id, uint64_t bytes,
@@ -19,14 +21,27 @@ uint32_t reservations_add(struct reservations *reservations, uint32_t client_id,
     return 0;
 }
 
-int reservations_release(struct reservations *reservations, uint32_t client_id, uint32_t id)
+static struct reservation *find(struct reservations *reservations, uint32_t client_id, uint32_t id)
 {
     for (unsigned i = 0; i < RESERVATIONS_MAX; i++)
-        if (reservations->rows[i].id == id && reservations->rows[i].client_id == client_id) {
-            reservations->rows[i].id = 0;
-            return EC_OK;
-        }
-    return EC_ERR_NOT_FOUND;
+        if (reservations->rows[i].id == id && reservations->rows[i].client_id == client_id)
+            return &reservations->rows[i];
+    return NULL;
+}
+
+bool reservations_has(struct reservations *reservations, uint32_t client_id, uint32_t id)
+{
+    return find(reservations, client_id, id) != NULL;
+}
+
+int reservations_release(struct reservations *reservations, uint32_t client_id, uint32_t id)
+{
+    struct reservation *row = find(reservations, client_id, id);
+
+    if (row == NULL)
+        return EC_ERR_NOT_FOUND;
+    row->id = 0;
+    return EC_OK;
 }
 
 unsigned reservations_end_client(struct reservations *reservations, uint32_t client_id)

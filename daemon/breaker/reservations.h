@@ -5,6 +5,7 @@
 #ifndef ENGINE_CORED_BREAKER_RESERVATIONS_H
 #define ENGINE_CORED_BREAKER_RESERVATIONS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define RESERVATIONS_MAX 128
@@ -25,6 +26,7 @@ struct reservations {
 uint32_t reservations_add(struct reservations *reservations, uint32_t client_id, uint64_t bytes,
                           int64_t end_ns);
 /* Of this client only. Returns EC_OK or EC_ERR_NOT_FOUND. */
+bool reservations_has(struct reservations *reservations, uint32_t client_id, uint32_t id);
 int reservations_release(struct reservations *reservations, uint32_t client_id, uint32_t id);
 
 /* How many ended: those of a client, or those whose time is over. */

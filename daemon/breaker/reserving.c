@@ -35,6 +35,17 @@ int cmd_breaker_reserve(struct request *request)
     struct waiting *place = NULL;
     int rc;
 
+    if (request->dry_run) {
+        const bool has_room =
+            breaker_has_room(breaker, wanted.client_id, wanted.bytes, &missing_bytes);
+
+        if (has_room)
+            request_would(request, "reserve %" PRIu64 " bytes", wanted.bytes);
+        else
+            request_would(request, "evict assets, for %" PRIu64 " bytes are missing",
+                          missing_bytes);
+        return EC_OK;
+    }
     wanted.freed_bytes = make_room(breaker, wanted.client_id, wanted.bytes);
     if (breaker_has_room(breaker, wanted.client_id, wanted.bytes, &missing_bytes))
         return grant(breaker, &wanted, now_ns, request->result, request->why);
@@ -58,7 +69,12 @@ int cmd_breaker_release(struct request *request)
     struct breaker *breaker = request->services->breaker;
     const uint32_t id = (uint32_t)params->reservation_id.integer;
 
-    if (reservations_release(&breaker->reservations, request->client->id, id) < 0)
+    if (request->dry_run && reservations_has(&breaker->reservations, request->client->id, id)) {
+        request_would(request, "release reservation %u", id);
+        return EC_OK;
+    }
+    if (request->dry_run ||
+        reservations_release(&breaker->reservations, request->client->id, id) < 0)
         return ec_fail(request->why, EC_ERR_NOT_FOUND,
                        "client %u has no reservation %u: it was released or is over",
                        request->client->id, id);

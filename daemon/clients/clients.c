@@ -298,10 +298,18 @@ int clients_attach(struct clients *clients, struct client *client, struct attach
     return EC_OK;
 }
 
+int clients_may_detach(const struct client *client, struct ec_error *why)
+{
+    return client->attached ? EC_OK
+                            : ec_fail(why, EC_ERR_STATE, "client %u is not attached", client->id);
+}
+
 int clients_detach(struct clients *clients, struct client *client, struct ec_error *why)
 {
-    if (!client->attached)
-        return ec_fail(why, EC_ERR_STATE, "client %u is not attached", client->id);
+    int rc = clients_may_detach(client, why);
+
+    if (rc < 0)
+        return rc;
     tell_left(clients, client);
     watch_stop(client->private);
     client->attached = false;

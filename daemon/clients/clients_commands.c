@@ -49,6 +49,11 @@ int cmd_client_attach(struct request *request)
     }
     /* The answer is written first, because nothing can fail after the others were told. It is sent
      * after this returns, so no game can hold a reference that is not yet looked for. */
+    if (rc == EC_OK && request_would(request, "attach client %u", client->id)) {
+        give_fds_back(request, fds);
+        attachment_finish(&attachment);
+        return EC_OK;
+    }
     if (rc == EC_OK)
         rc = write_segments(request, offset_ns);
     if (rc == EC_OK)
@@ -60,8 +65,13 @@ int cmd_client_attach(struct request *request)
 
 int cmd_client_detach(struct request *request)
 {
-    int rc = clients_detach(request->services->clients, request->client, request->why);
+    int rc = clients_may_detach(request->client, request->why);
 
+    if (rc == EC_OK && request_would(request, "take back what client %u was given at its attach",
+                                     request->client->id))
+        return EC_OK;
+    if (rc == EC_OK)
+        rc = clients_detach(request->services->clients, request->client, request->why);
     if (rc < 0)
         return rc;
     ec_json_object_begin(request->result);

@@ -50,6 +50,7 @@ int clients_may_attach(struct clients *clients, const struct client *client, str
 int clients_attach(struct clients *clients, struct client *client, struct attachment *attachment,
                    int fds[ATTACH_PARTS], int64_t clock_offset_ns, struct ec_error *why);
 /* Returns EC_OK or EC_ERR_STATE (not attached). */
+int clients_may_detach(const struct client *client, struct ec_error *why);
 int clients_detach(struct clients *clients, struct client *client, struct ec_error *why);
 
 #endif

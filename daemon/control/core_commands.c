@@ -143,6 +143,9 @@ int cmd_core_discover(struct request *request)
 
 int cmd_core_shutdown(struct request *request)
 {
+    if (request_would(request, "end the daemon: %u clients are connected",
+                      clients_count(request->services->clients)))
+        return EC_OK;
     log_info("control", "client %u (%s) asks the daemon to end", request->client->id,
              request->client->name);
     ec_json_object_begin(request->result);
@@ -159,8 +162,11 @@ int cmd_core_reload(struct request *request)
     struct ec_json_writer *w = request->result;
     bool changed[EC_CONFIGS];
     struct ec_error why;
-    int rc = config_reload(config, changed, &why);
+    int rc;
 
+    if (request_would(request, "read the configuration again"))
+        return EC_OK;
+    rc = config_reload(config, changed, &why);
     ec_json_object_begin(w);
     ec_json_member_u64(w, "version", config_version(config));
     ec_json_member_array(w, "changed");

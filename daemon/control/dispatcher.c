@@ -246,6 +246,9 @@ static bool answer(struct dispatcher *dispatcher, struct call *call,
         call->id = values[FIELD_ID]; /* what is wrong is something else; the id tells whose it is */
     }
     if (rc == EC_OK) {
+        const unsigned dry_run = dispatcher->methods.dry_run[command];
+
+        request.dry_run = dry_run > 0 && dispatcher->params[dry_run].boolean;
         reply_begin(&dispatcher->reply, call->id);
         rc = dispatcher->handlers[command](&request);
         if (rc == EC_AGAIN && call->deferred != NULL)

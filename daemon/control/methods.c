@@ -19,8 +19,11 @@ void methods_init(struct methods *methods)
             slot = (slot + 1) % METHOD_SLOTS;
         methods->slots[slot] = (uint8_t)(i + 1);
         assert(row->param_count <= METHOD_PARAMS_MAX);
-        for (size_t p = 0; p < row->param_count; p++)
+        for (size_t p = 0; p < row->param_count; p++) {
             methods->params[i][p] = row->params[p].name;
+            if (strcmp(row->params[p].name, "dry_run") == 0)
+                methods->dry_run[i] = (uint8_t)(p + 1);
+        }
     }
 }
 

@@ -14,6 +14,8 @@
 struct methods {
     uint8_t slots[METHOD_SLOTS];                        /* index of the command + 1; 0: free */
     const char *params[EC_COMMANDS][METHOD_PARAMS_MAX]; /* names, for ec_json_bind */
+    uint8_t
+        dry_run[EC_COMMANDS]; /* place of that parameter in struct params_<id>; 0: it has none */
 };
 
 void methods_init(struct methods *methods);

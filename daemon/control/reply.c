@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -26,6 +28,41 @@ void *request_alloc(struct request *request, size_t bytes)
 struct cJSON *request_tree(struct request *request, struct ec_json_span span)
 {
     return request_memory_tree(&request->call->dispatcher->memory, span, request->why);
+}
+
+static void write_would(struct request *request, const char *format, va_list arguments)
+{
+    char text[512];
+
+    vsnprintf(text, sizeof text, format, arguments);
+    ec_json_object_begin(request->result);
+    ec_json_member_boolean(request->result, "dry_run", true);
+    ec_json_member_string(request->result, "would", text);
+}
+
+bool request_would(struct request *request, const char *format, ...)
+{
+    va_list arguments;
+
+    if (!request->dry_run)
+        return false;
+    va_start(arguments, format);
+    write_would(request, format, arguments);
+    va_end(arguments);
+    ec_json_object_end(request->result);
+    return true;
+}
+
+bool request_would_begin(struct request *request, const char *format, ...)
+{
+    va_list arguments;
+
+    if (!request->dry_run)
+        return false;
+    va_start(arguments, format);
+    write_would(request, format, arguments);
+    va_end(arguments);
+    return true;
 }
 
 int request_attach_fd(struct request *request, int fd)

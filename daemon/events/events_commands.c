@@ -113,6 +113,17 @@ int cmd_event_register(struct request *request)
         return ec_fail(request->why, EC_ERR_PARAM, "give either fields or max_size");
     if (params->fields.present)
         rc = parse_fields(request, params->fields.span, &desc);
+    if (rc == EC_OK && request->dry_run) {
+        rc = event_types_register(&events->types, &desc, NULL, NULL, request->data, request->why);
+        return rc < 0 ? rc
+               : request_would(request,
+                               event_types_find_name(&events->types, desc.name) == NULL
+                                   ? "register the type %s"
+                                   : "find %s registered already, with the same layout",
+                               desc.name)
+                   ? EC_OK
+                   : EC_ERR_INTERNAL;
+    }
     if (rc == EC_OK)
         rc = event_types_register(&events->types, &desc, &type, &created, request->data,
                                   request->why);
@@ -253,6 +264,8 @@ int cmd_event_publish(struct request *request)
     rc = event_payload_encode(type, params->payload.span, payload, &bytes, request->why);
     if (rc < 0)
         return rc;
+    if (request_would(request, "publish one %s of %u bytes", type->name, bytes))
+        return EC_OK;
     sequence = events_commit(events, type, bytes, request->client->id);
     ec_json_object_begin(request->result);
     ec_json_member_u64(request->result, "sequence", sequence);
@@ -320,6 +333,8 @@ int cmd_event_subscribe(struct request *request)
 
     if (rc == EC_OK)
         rc = parse_pace(params, &desc, request->why);
+    if (rc == EC_OK && request_would(request, "begin a stream of events"))
+        return EC_OK;
     if (rc == EC_OK)
         rc = subscriptions_add(&request->services->events->subscriptions, request->client, &desc,
                                &id, request->why);
@@ -336,7 +351,13 @@ int cmd_event_unsubscribe(struct request *request)
     const struct params_event_unsubscribe *params = request->params;
     uint32_t id = (uint32_t)params->subscription_id.integer;
 
-    if (!subscriptions_remove(&request->services->events->subscriptions, request->client, id))
+    if (request->dry_run &&
+        subscriptions_has(&request->services->events->subscriptions, request->client, id)) {
+        request_would(request, "end subscription %u", id);
+        return EC_OK;
+    }
+    if (request->dry_run ||
+        !subscriptions_remove(&request->services->events->subscriptions, request->client, id))
         return ec_fail(request->why, EC_ERR_NOT_FOUND, "this connection has no subscription %u",
                        id);
     ec_json_object_begin(request->result);
@@ -372,6 +393,8 @@ int cmd_event_port_open(struct request *request)
     if (request->fd_count != 1)
         return ec_fail(request->why, EC_ERR_PARAM, "%u descriptors came with the line, expected 1",
                        request->fd_count);
+    if (request_would(request, "open port %s", params->name.string))
+        return EC_OK;
     rc = routes_open_port(&events->routes, owner, params->name.string,
                           (uint64_t)params->bytes.integer, request->fds[0], NULL, &port,
                           request->why);
@@ -400,6 +423,8 @@ int cmd_event_port_close(struct request *request)
 
     if (port == NULL || port->owner->client != request->client)
         return ec_fail(request->why, EC_ERR_NOT_FOUND, "this client has no port %u", id);
+    if (request_would(request, "retire port %u (%s)", id, port->name))
+        return EC_OK;
     routes_close_port(&events->routes, port);
     joining_check(events);
     ec_json_object_begin(request->result);
@@ -513,6 +538,8 @@ int cmd_event_reader_open(struct request *request)
         rc = parse_types(request, params->types.span, types, &count, &lossy);
     if (rc == EC_OK && request->fd_count == 1)
         rc = ec_doorbell_check(request->fds[0], request->client->uid == geteuid(), request->why);
+    if (rc == EC_OK && request_would(request, "open a reader of %u types (0: all)", count))
+        return EC_OK;
     if (rc == EC_OK)
         rc = routes_open_reader(&events->routes, owner,
                                 &(struct route_reader_desc) {
@@ -549,6 +576,9 @@ int cmd_event_reader_accept(struct request *request)
     if (link == NULL)
         return ec_fail(request->why, EC_ERR_NOT_FOUND, "port %u has no reader %u", port_id,
                        (uint32_t)params->reader_id.integer);
+    if (request_would(request, "note that port %u knows reader %u", port_id,
+                      (uint32_t)params->reader_id.integer))
+        return EC_OK;
     link->accepted = true;
     joining_check(events);
     ec_json_object_begin(request->result);
@@ -578,6 +608,8 @@ int cmd_event_reader_close(struct request *request)
 
     if (reader == NULL || reader->owner->client != request->client)
         return ec_fail(request->why, EC_ERR_NOT_FOUND, "this client has no reader %u", id);
+    if (request_would(request, "end reader %u", id))
+        return EC_OK;
     routes_close_reader(&events->routes, reader);
     joining_check(events);
     ec_json_object_begin(request->result);

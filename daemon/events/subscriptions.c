@@ -651,6 +651,15 @@ static void remove_at(struct subscriptions *subscriptions, struct subscription *
         close_reader(subscriptions);
 }
 
+bool subscriptions_has(const struct subscriptions *subscriptions, const struct client *client,
+                       uint32_t id)
+{
+    for (const struct subscription *s = subscriptions->list; s != NULL; s = s->next)
+        if (s->id == id && s->client == client)
+            return true;
+    return false;
+}
+
 bool subscriptions_remove(struct subscriptions *subscriptions, const struct client *client,
                           uint32_t id)
 {

@@ -59,6 +59,8 @@ struct subscription_desc {
 int subscriptions_add(struct subscriptions *subscriptions, struct client *client,
                       const struct subscription_desc *desc, uint32_t *id, struct ec_error *why);
 /* false: this client has no such subscription. */
+bool subscriptions_has(const struct subscriptions *subscriptions, const struct client *client,
+                       uint32_t id);
 bool subscriptions_remove(struct subscriptions *subscriptions, const struct client *client,
                           uint32_t id);
 void subscriptions_remove_client(struct subscriptions *subscriptions, const struct client *client);

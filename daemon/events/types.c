@@ -193,7 +193,8 @@ int event_types_register(struct event_types *types, const struct event_type_desc
     struct event_type *known;
     int rc = check_name("the name", desc->name, EVENT_NAME_BYTES, why);
 
-    *created = false;
+    if (created != NULL)
+        *created = false;
     if (rc == EC_OK && desc->field_count != 0)
         rc = lay_out(desc, &size, why);
     if (rc < 0)
@@ -209,7 +210,8 @@ int event_types_register(struct event_types *types, const struct event_type_desc
                        desc->name, known->name, known->registered_by);
     }
     if (known != NULL) {
-        *type = known;
+        if (type != NULL)
+            *type = known;
         return compare(known, desc, size, data, why);
     }
     if (id == 0)
@@ -217,6 +219,8 @@ int event_types_register(struct event_types *types, const struct event_type_desc
     if (HASH_COUNT(types->by_id) >= EVENT_TYPES_MAX)
         return ec_fail(why, EC_ERR_LIMIT, "%d event types are registered, no more are possible",
                        EVENT_TYPES_MAX);
+    if (type == NULL)
+        return EC_OK;
     known = create(desc, id, size);
     if (known == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for event type %s", desc->name);

@@ -94,7 +94,7 @@ struct event_type_desc {
 };
 
 /* Register, or find the same one again. data (may be NULL) gets {registered_by, field, expected, got}
- * for a conflict.
+ * for a conflict. With type and created NULL it is only looked whether it could be done.
  *
  * Returns EC_OK, EC_ERR_PARAM, EC_ERR_SIZE, EC_ERR_LIMIT, EC_ERR_MEMORY, or EC_ERR_TYPE_CONFLICT. */
 int event_types_register(struct event_types *types, const struct event_type_desc *desc,

@@ -30,9 +30,10 @@ static const char *const residency_names[] = {
     [RESIDENCY_PINNED] = "pinned",
 };
 
-int groups_define(struct resources *resources, const struct group_desc *desc, struct ec_error *why)
+int groups_may_define(struct resources *resources, const struct group_desc *desc,
+                      struct ec_error *why)
 {
-    struct group *group = groups_find(resources, desc->name);
+    const struct group *group = groups_find(resources, desc->name);
     uint32_t added = 0;
     int rc;
 
@@ -48,6 +49,16 @@ int groups_define(struct resources *resources, const struct group_desc *desc, st
     if (added > directory_room(resources->directory))
         return ec_fail(why, EC_ERR_LIMIT, "%u new resources, the directory has room for %u", added,
                        directory_room(resources->directory));
+    return EC_AGAIN;
+}
+
+int groups_define(struct resources *resources, const struct group_desc *desc, struct ec_error *why)
+{
+    struct group *group;
+    int rc = groups_may_define(resources, desc, why);
+
+    if (rc != EC_AGAIN)
+        return rc;
     group = group_make(desc);
     if (group == NULL || members_prepare(resources, group, desc) < 0)
         goto no_memory;

@@ -1,4 +1,5 @@
 /* resources_commands.c - the resource.* methods: unpack, call, pack. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@ static int resource_unpack(struct request *request, struct ec_json_span row,
                            struct resource_desc *desc);
 static int text_unpack(struct request *request, struct ec_json_span value, const char *what,
                        size_t bytes_max, const char **text);
+static void evict_plan_write(struct request *request, uint32_t evictable, uint64_t bytes);
 static int group_required(struct request *request, const char *name, struct group **group);
 static void on_waiter_gone(void *context);
 static void holders_write(struct resources *resources, const struct group *group,
@@ -37,9 +39,16 @@ int cmd_resource_mount(struct request *request)
     const struct params_resource_mount *params = request->params;
     struct resources *resources = request->services->resources;
     const struct search_mount *mount;
-    int rc = search_path_mount(resources->search, params->path.string, params->at.string,
-                               params->append.boolean, request->why);
+    int rc = search_path_may_mount(resources->search, params->path.string, params->at.string,
+                                   request->why);
 
+    if (rc >= 0 &&
+        request_would(request, rc == EC_AGAIN ? "mount %s at %s" : "find %s mounted at %s already",
+                      params->path.string, params->at.string))
+        return EC_OK;
+    if (rc >= 0)
+        rc = search_path_mount(resources->search, params->path.string, params->at.string,
+                               params->append.boolean, request->why);
     if (rc < 0)
         return rc;
     log_info(RESOURCES_MODULE, "mounted %s at %s", params->path.string, params->at.string);
@@ -67,6 +76,14 @@ int cmd_resource_define(struct request *request)
                        "residency is %s, expected auto, pinned or evictable",
                        params->residency.string);
     rc = resources_unpack(request, params->resources.span, &desc);
+    if (rc == EC_OK && request->dry_run)
+        rc = groups_may_define(request->services->resources, &desc, request->why);
+    if (rc >= 0 && request_would(request,
+                                 groups_find(request->services->resources, desc.name) == NULL
+                                     ? "define the group %s of %u resources"
+                                     : "find the group %s defined so already, with %u resources",
+                                 desc.name, desc.count))
+        return EC_OK;
     if (rc == EC_OK)
         rc = groups_define(request->services->resources, &desc, request->why);
     if (rc < 0)
@@ -86,6 +103,9 @@ int cmd_resource_load(struct request *request)
     struct group *group;
     int rc = group_required(request, params->group.string, &group);
 
+    if (rc == EC_OK && request_would(request, "load the group %s of %u resources, now %s",
+                                     group->name, group->count, group_state_name(group->state)))
+        return EC_OK;
     if (rc == EC_OK)
         rc = group_load(resources, group, request->why);
     if (rc < 0)
@@ -117,6 +137,9 @@ int cmd_resource_unload(struct request *request)
 
     if (rc < 0)
         return rc;
+    if (request_would(request, "unload the group %s, now %s", group->name,
+                      group_state_name(group->state)))
+        return EC_OK;
     group_unload(resources, group);
     ec_json_object_begin(request->result);
     ec_json_member_string(request->result, "group", group->name);
@@ -185,6 +208,10 @@ int cmd_resource_evict(struct request *request)
     if (rc < 0)
         return rc;
     count = evict_candidates(resources, group, &evictable);
+    if (request->dry_run) {
+        evict_plan_write(request, evictable, bytes);
+        return EC_OK;
+    }
     freed = evict_batch(resources, evictable, bytes);
     ec_json_object_begin(result);
     ec_json_member_u64(result, "freed_bytes", freed);
@@ -200,6 +227,25 @@ int cmd_resource_evict(struct request *request)
     ec_json_object_end(result);
     evict_announce(resources, NULL);
     return EC_OK;
+}
+
+/* The candidates that would go for so many bytes, those that would go first in front. */
+static void evict_plan_write(struct request *request, uint32_t evictable, uint64_t bytes)
+{
+    struct resources *resources = request->services->resources;
+    uint64_t freed = 0;
+    uint32_t count = 0;
+
+    while (count < evictable && freed < bytes)
+        freed += resource_bytes(resources->batch[count++]);
+    request_would_begin(request,
+                        "evict %u resources, %" PRIu64 " bytes, if nobody takes them before", count,
+                        freed);
+    ec_json_member_array(request->result, "evicted");
+    for (uint32_t i = 0; i < count; i++)
+        ec_json_string(request->result, resources->batch[i]->name);
+    ec_json_array_end(request->result);
+    ec_json_object_end(request->result);
 }
 
 static int group_required(struct request *request, const char *name, struct group **group)

@@ -95,15 +95,21 @@ int search_path_check(const char *path, size_t bytes, struct ec_error *why)
     return EC_OK;
 }
 
+int search_path_may_mount(const struct search_path *search, const char *path, const char *at,
+                          struct ec_error *why)
+{
+    int rc = mount_check(path, at, why);
+
+    return rc == EC_OK ? mount_find(search, path, at, why) : rc;
+}
+
 int search_path_mount(struct search_path *search, const char *path, const char *at, bool append,
                       struct ec_error *why)
 {
     struct mount mount = { 0 };
     struct mount *grown;
-    int rc = mount_check(path, at, why);
+    int rc = search_path_may_mount(search, path, at, why);
 
-    if (rc == EC_OK)
-        rc = mount_find(search, path, at, why);
     if (rc != EC_AGAIN)
         return rc;
     mount.path = strdup(path);

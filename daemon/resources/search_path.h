@@ -31,6 +31,8 @@ int search_path_check(const char *path, size_t bytes, struct ec_error *why);
  *
  * Returns EC_OK, EC_ERR_NOT_FOUND, EC_ERR_PATH (relative, not readable, not an archive that PhysicsFS
  * knows, or a bad at), EC_ERR_STATE (mounted elsewhere) or EC_ERR_MEMORY. */
+int search_path_may_mount(const struct search_path *search, const char *path, const char *at,
+                          struct ec_error *why); /* EC_AGAIN: nothing speaks against it */
 int search_path_mount(struct search_path *search, const char *path, const char *at, bool append,
                       struct ec_error *why);
 

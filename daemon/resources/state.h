@@ -139,6 +139,8 @@ struct group_desc {
  *
  * Returns EC_OK, EC_ERR_PARAM (a name twice), EC_ERR_STATE (the group or a resource is defined
  * otherwise), EC_ERR_LIMIT or EC_ERR_MEMORY. */
+int groups_may_define(struct resources *resources, const struct group_desc *desc,
+                      struct ec_error *why); /* EC_AGAIN: nothing speaks against it */
 int groups_define(struct resources *resources, const struct group_desc *desc, struct ec_error *why);
 struct group *groups_find(struct resources *resources, const char *name); /* NULL */
 void groups_free(struct resources *resources);

@@ -130,9 +130,12 @@ static void post(struct desk *desk, struct desk_order *place)
 int desk_request(struct request *request, const struct order *order, const char *name)
 {
     struct desk *desk = request->services->scheduler->desk;
-    struct desk_order *place = desk->requests < DESK_REQUESTS ? take_place(desk, order) : NULL;
+    struct desk_order *place;
     int rc;
 
+    if (request->dry_run)
+        return desk_rehearse(request, order, name);
+    place = desk->requests < DESK_REQUESTS ? take_place(desk, order) : NULL;
     if (place == NULL)
         return ec_fail(request->why, EC_ERR_BUSY, "%d changes of the clocks are on their way",
                        DESK_REQUESTS);

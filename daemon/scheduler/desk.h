@@ -75,6 +75,8 @@ void desk_close(struct desk *desk); /* after the thread has ended; accepts NULL 
  *
  * Returns EC_AGAIN, for the handler to return; EC_ERR_BUSY or EC_ERR_MEMORY. */
 int desk_request(struct request *request, const struct order *order, const char *name);
+/* Answer what it would do, as far as the desk knows the clocks; nothing is posted. */
+int desk_rehearse(struct request *request, const struct order *order, const char *name);
 /* Post one that nobody waits for. There is always room for a member that leaves. */
 void desk_post(struct desk *desk, const struct order *order);
 

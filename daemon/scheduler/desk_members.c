@@ -191,6 +191,9 @@ int cmd_clock_group_join(struct request *request)
         rc = ec_fail(request->why, EC_ERR_LIMIT, "there are %d members already", SCHEDULER_MEMBERS);
     if (rc < 0)
         return rc;
+    if (request_would(request, "make client %u a member of the group of %s", request->client->id,
+                      params->name.string))
+        return EC_OK;
     *member = (struct desk_member) {
         .client_id = request->client->id,
         .clock = clock,
@@ -240,6 +243,9 @@ int cmd_clock_group_leave(struct request *request)
     if (member == NULL)
         return desk_fail_param(request, EC_ERR_NOT_FOUND, "name", "client %u is no member of %s",
                                request->client->id, params->name.string);
+    if (request_would(request, "take client %u out of the group of %s", request->client->id,
+                      params->name.string))
+        return EC_OK;
     leave(desk, member);
     ec_json_object_begin(request->result);
     ec_json_member_string(request->result, "name", params->name.string);

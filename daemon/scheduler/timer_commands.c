@@ -218,6 +218,9 @@ int cmd_timer_arm(struct request *request)
     rc = parse_due(request, params, &desc);
     if (rc == EC_OK)
         rc = parse_event(request, params, &desc);
+    if (rc == EC_OK && request_would(request, "arm a timer of %s, due at %" PRId64,
+                                     params->clock.string, desc.due))
+        return EC_OK;
     if (rc == EC_OK)
         rc = timers_arm(desk->timers, &desc, &id, request->why);
     if (rc < 0)
@@ -236,7 +239,11 @@ int cmd_timer_cancel(struct request *request)
     struct desk *desk = request->services->scheduler->desk;
     uint64_t id = (uint64_t)params->timer_id.integer;
 
-    if (!timers_cancel(desk->timers, id, request->client->id))
+    if (request->dry_run && timers_is_armed(desk->timers, id, request->client->id)) {
+        request_would(request, "cancel timer %" PRIu64, id);
+        return EC_OK;
+    }
+    if (request->dry_run || !timers_cancel(desk->timers, id, request->client->id))
         return desk_fail_param(request, EC_ERR_NOT_FOUND, "timer_id",
                                "client %u has no armed timer %" PRIu64, request->client->id, id);
     desk_set_alarms(desk);

@@ -380,14 +380,19 @@ static void cancel(struct timers *timers, uint32_t at)
     give_slot(timers, at);
 }
 
-bool timers_cancel(struct timers *timers, uint64_t id, uint32_t owner)
+bool timers_is_armed(const struct timers *timers, uint64_t id, uint32_t owner)
 {
     uint32_t at = (uint32_t)(id & ((1u << SLOT_BITS) - 1));
 
-    if (at >= timers->slot_count || timers->slots[at].state != SLOT_ARMED ||
-        id_of(timers, at) != id || timers->slots[at].desc.owner != owner)
+    return at < timers->slot_count && timers->slots[at].state == SLOT_ARMED &&
+           id_of(timers, at) == id && timers->slots[at].desc.owner == owner;
+}
+
+bool timers_cancel(struct timers *timers, uint64_t id, uint32_t owner)
+{
+    if (!timers_is_armed(timers, id, owner))
         return false;
-    cancel(timers, at);
+    cancel(timers, (uint32_t)(id & ((1u << SLOT_BITS) - 1)));
     return true;
 }
 
