@@ -14,6 +14,7 @@
 
 #include "foundation/real_time.h"
 #include "support/daemon.h"
+#include "support/fixture.h"
 #include "support/game.h"
 
 #define ROUNDS 100000u
@@ -27,10 +28,8 @@ static struct daemon_process engine;
 
 static void set_up(void)
 {
-    ck_assert(daemon_prepare(&engine));
     /* Nobody is demoted: who is dead must be removed because it is dead. */
-    ck_assert(daemon_write_config(&engine, "{\"event\":{\"stall_ms\":60000}}"));
-    ck_assert_msg(daemon_start(&engine, NULL), "%s", engine.why);
+    ck_assert_msg(daemon_start(&engine, fixture_patient), "%s", engine.why);
 }
 
 static void tear_down(void)

@@ -14,6 +14,7 @@
 #include "client/client.h"
 #include "support/checked_payload.h"
 #include "support/daemon.h"
+#include "support/fixture.h"
 #include "support/game.h"
 
 #define SMALL_BYTES_MAX 232u
@@ -25,28 +26,12 @@ static struct line_client operator;
 
 static void set_up(void)
 {
-    ck_assert_msg(daemon_start(&engine, NULL), "%s", engine.why);
-    ck_assert(line_client_connect(&operator, engine.socket_path));
-    ck_assert_ptr_nonnull(line_client_hello(&operator, "operator"));
+    fixture_start(&engine, &operator, NULL);
 }
 
 static void tear_down(void)
 {
-    line_client_close(&operator);
-    ck_assert_int_eq(daemon_stop(&engine), 0);
-}
-
-/* Start the daemon anew: a reader may hold up a publisher for a minute. */
-static void be_patient(void)
-{
-    struct daemon_process patient = { 0 };
-
-    line_client_close(&operator);
-    ck_assert_int_eq(daemon_stop(&engine), 0);
-    engine = patient;
-    ck_assert(daemon_prepare(&engine));
-    ck_assert(daemon_write_config(&engine, "{\"event\":{\"stall_ms\":60000}}"));
-    set_up();
+    fixture_stop(&engine, &operator);
 }
 
 static uint64_t from_environment(const char *name, uint64_t normally)
@@ -329,7 +314,7 @@ START_TEST(a_port_that_opens_while_a_closed_one_is_read_to_its_end_loses_nothing
 {
     struct game publisher, reader;
 
-    be_patient();
+    fixture_restart(&engine, &operator, fixture_patient);
     publisher = game_start(publish_on_one_port_after_the_other, NULL);
     game_await(&publisher);
     reader = game_start(read_one_port_after_the_other, NULL);
@@ -456,7 +441,7 @@ START_TEST(payloads_of_64_MiB_go_through_blocks_that_are_used_again)
 {
     struct game publisher, readers[2];
 
-    be_patient(); /* checking 64 MiB takes a while */
+    fixture_restart(&engine, &operator, fixture_patient); /* checking 64 MiB takes a while */
     publisher = game_start(publish_large, NULL);
     game_await(&publisher);
     for (int i = 0; i < 2; i++) {
@@ -524,12 +509,6 @@ static int read_until_the_end(const struct game_side *side)
     return 0;
 }
 
-static void wait_until_clients_are(const char *count)
-{
-    while (!line_has(line_client_call(&operator, "core.info", NULL), "clients", count))
-        continue;
-}
-
 /* A reader of each policy and a publisher survive; who is killed beside them harms none of them. The
  * reliable survivor gets every event of the others too, up to their last moment. */
 START_TEST(who_is_killed_at_any_moment_takes_nobody_with_him)
@@ -543,7 +522,7 @@ START_TEST(who_is_killed_at_any_moment_takes_nobody_with_him)
     unsigned descriptors[2] = { 0 }, before;
     unsigned random = 12345;
 
-    be_patient(); /* nobody is demoted: who is dead must be removed because it is dead */
+    fixture_restart(&engine, &operator, fixture_patient); /* nobody is demoted: who is dead must be removed because it is dead */
     publisher = game_start(publish_until_told, &survivor);
     game_await(&publisher);
     for (int i = 0; i < 2; i++) {
@@ -566,11 +545,9 @@ START_TEST(who_is_killed_at_any_moment_takes_nobody_with_him)
             line_client_call(&operator, "core.ping", NULL);
         for (unsigned i = 0; i < 3; i++)
             ck_assert_int_eq(game_kill(&victims[(i + (random >> 20)) % 3]), -SIGKILL);
-        wait_until_clients_are("4");
+        fixture_await_clients(&operator, 4);
     }
-    for (int turn = 0; turn < 10000 && process_descriptors(engine.pid) != before; turn++)
-        line_client_call(&operator, "core.ping", NULL); /* the last closes may be pending */
-    ck_assert_uint_eq(process_descriptors(engine.pid), before);
+    fixture_await_descriptors(&engine, &operator, before);
     game_tell(&publisher);
     for (int i = 0; i < 2; i++) {
         game_await(&readers[i]);

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "support/daemon.h"
+#include "support/fixture.h"
 #include "support/game.h"
 
 #define MARK(FIELD, ARRAY) FIELD(uint32_t, who) FIELD(uint32_t, number)
@@ -34,9 +35,7 @@ static struct seen *seen;
 
 static void set_up(void)
 {
-    ck_assert_msg(daemon_start(&engine, NULL), "%s", engine.why);
-    ck_assert(line_client_connect(&operator, engine.socket_path));
-    ck_assert_ptr_nonnull(line_client_hello(&operator, "operator"));
+    fixture_start(&engine, &operator, NULL);
     seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(seen, MAP_FAILED);
 }
@@ -44,8 +43,7 @@ static void set_up(void)
 static void tear_down(void)
 {
     munmap(seen, sizeof *seen);
-    line_client_close(&operator);
-    ck_assert_int_eq(daemon_stop(&engine), 0);
+    fixture_stop(&engine, &operator);
 }
 
 static struct ec_client *join(const char *name)

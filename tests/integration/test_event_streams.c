@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "support/daemon.h"
+#include "support/fixture.h"
 #include "support/game.h"
 
 #define COUNTED(FIELD, ARRAY) FIELD(uint64_t, number)
@@ -18,15 +19,12 @@ static struct line_client reader;
 
 static void set_up(void)
 {
-    ck_assert_msg(daemon_start(&engine, NULL), "%s", engine.why);
-    ck_assert(line_client_connect(&reader, engine.socket_path));
-    ck_assert_ptr_nonnull(line_client_hello(&reader, "reader"));
+    fixture_start(&engine, &reader, NULL);
 }
 
 static void tear_down(void)
 {
-    line_client_close(&reader);
-    ck_assert_int_eq(daemon_stop(&engine), 0);
+    fixture_stop(&engine, &reader);
 }
 
 /* ---- games ----------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@
 
 #include "client/client.h"
 #include "support/daemon.h"
+#include "support/fixture.h"
 #include "support/game.h"
 
 struct shot {
@@ -38,30 +39,19 @@ static const struct ec_event_type_desc shot_desc = {
 static struct daemon_process engine;
 static struct line_client operator;
 
-/* Nobody is demoted because the machine is busy. */
-static const char *const patient[] = { "--set", "event.stall_ms=20000", NULL };
-
-static void set_up_with(const char *const *arguments)
-{
-    ck_assert_msg(daemon_start(&engine, arguments), "%s", engine.why);
-    ck_assert(line_client_connect(&operator, engine.socket_path));
-    ck_assert_ptr_nonnull(line_client_hello(&operator, "operator"));
-}
-
 static void set_up(void)
 {
-    set_up_with(patient);
+    fixture_start(&engine, &operator, fixture_patient);
 }
 
 static void set_up_default(void)
 {
-    set_up_with(NULL);
+    fixture_start(&engine, &operator, NULL);
 }
 
 static void tear_down(void)
 {
-    line_client_close(&operator);
-    ck_assert_int_eq(daemon_stop(&engine), 0);
+    fixture_stop(&engine, &operator);
 }
 
 /* ---- games in processes of their own --------------------------------------------------------- */
@@ -675,10 +665,7 @@ START_TEST(a_sleeping_reader_is_woken_by_another_user_s_program)
 {
     struct game publisher, reader;
 
-    line_client_close(&operator);
-    ck_assert_int_eq(daemon_stop(&engine), 0);
-    engine = (struct daemon_process) { 0 };
-    set_up_with(open_to_nogroup);
+    fixture_restart(&engine, &operator, open_to_nogroup);
     if (geteuid() != 0)
         return; /* only root can be two users */
     ck_assert_int_eq(chmod(engine.directory, 0755), 0);
@@ -782,19 +769,10 @@ static int read_for_ever(const struct game_side *side)
     return 1;
 }
 
-/* Wait until the daemon has no client left but the operator. */
-static void wait_until_alone(void)
-{
-    do
-        ck_assert_int_eq(line_has(line_client_call(&operator, "core.ping", NULL), "pong", "true"),
-                         1);
-    while (!line_has(line_client_call(&operator, "core.info", NULL), "clients", "1"));
-}
-
 /* Publishers and readers are killed at random moments; a survivor of each kind goes on. */
 START_TEST(random_kills_leave_no_stuck_publisher_and_no_descriptor)
 {
-    unsigned before = process_descriptors(engine.pid), after = 0;
+    const unsigned before = process_descriptors(engine.pid);
 
     for (int round = 0; round < 20; round++) {
         struct game publisher = game_start(publish_for_ever, NULL),
@@ -815,14 +793,9 @@ START_TEST(random_kills_leave_no_stuck_publisher_and_no_descriptor)
             ck_assert_int_eq(game_kill(&victim), -SIGKILL);
             ck_assert_int_eq(game_kill(&reader), -SIGKILL);
         }
-        wait_until_alone();
+        fixture_await_clients(&operator, 1);
     }
-    for (int turn = 0; turn < 1000 && after != before;
-         turn++) { /* the last closes may be pending */
-        line_client_call(&operator, "core.ping", NULL);
-        after = process_descriptors(engine.pid);
-    }
-    ck_assert_uint_eq(after, before);
+    fixture_await_descriptors(&engine, &operator, before);
 }
 END_TEST
 
@@ -965,7 +938,7 @@ START_TEST(events_between_games_go_on_when_the_daemon_is_killed)
     game_tell(&publisher);
     ck_assert_int_eq(game_end(&publisher), 0);
     engine = next; /* for tear_down */
-    ck_assert_msg(daemon_start(&engine, patient), "%s", engine.why);
+    ck_assert_msg(daemon_start(&engine, fixture_patient), "%s", engine.why);
 }
 END_TEST
 

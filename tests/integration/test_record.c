@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "support/daemon.h"
+#include "support/fixture.h"
 
 #define WAIT_NS 20000000000ll /* how long anything may take before the test has failed */
 #define MANY 100000u
@@ -43,13 +44,10 @@ static const struct ec_event_type_desc shot_desc = {
 static struct daemon_process engine;
 static char directory[64], path[96];
 
-/* A loaded machine may hold a reader up for longer than the default. */
-static const char *const patient[] = { "--set", "event.stall_ms=20000", NULL };
-
 static void start_daemon(void)
 {
     engine = (struct daemon_process) { 0 };
-    ck_assert_msg(daemon_start(&engine, patient), "%s", engine.why);
+    ck_assert_msg(daemon_start(&engine, fixture_patient), "%s", engine.why);
 }
 
 static void set_up(void)

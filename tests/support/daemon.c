@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #define ARGUMENTS_MAX 32
+#define DESCRIPTOR_LOOKS 50
 
 static bool open_notify_socket(struct daemon_process *daemon);
 static void exec_daemon(const struct daemon_process *daemon, const char *const *arguments);
@@ -139,7 +141,7 @@ int daemon_run(const char *const *arguments, char *output, size_t output_bytes)
     return pid < 0 ? 127 : exit_status(pid);
 }
 
-unsigned process_descriptors(pid_t pid)
+static unsigned descriptors_now(pid_t pid)
 {
     char path[64];
     unsigned count = 0;
@@ -155,6 +157,19 @@ unsigned process_descriptors(pid_t pid)
         count++;
     closedir(directory);
     return count;
+}
+
+unsigned process_descriptors(pid_t pid)
+{
+    unsigned least = descriptors_now(pid);
+
+    for (int look = 1; look < DESCRIPTOR_LOOKS; look++) {
+        unsigned count = descriptors_now(pid);
+
+        least = count < least ? count : least;
+        sched_yield(); /* it may be in the midst of a file that it looks at */
+    }
+    return least;
 }
 
 char *daemon_stderr(const struct daemon_process *daemon)

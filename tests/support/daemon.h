@@ -60,7 +60,8 @@ const char *daemon_notification(struct daemon_process *daemon);
  * status as daemon_stop does. */
 int daemon_run(const char *const *arguments, char *output, size_t output_bytes);
 
-/* How many descriptors a process has open, the daemon or a game. */
+/* How many descriptors a process, the daemon or a game, keeps open: the fewest of several looks, because
+ * it opens files in passing, such as those in /proc that say how much memory there is. */
 unsigned process_descriptors(pid_t pid);
 
 /* What the daemon wrote to stderr so far, NUL-terminated; caller frees. */
