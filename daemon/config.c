@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "daemon/log.h"
-#include "daemon/nearest.h"
 #include "daemon/services.h"
 #include "foundation/json/json_scan.h"
+#include "proto/tables/nearest.h"
 
 #define CONFIG_FILE_BYTES_MAX (1024 * 1024)
 #define CONFIG_KEY_BYTES 128
@@ -513,11 +513,11 @@ static int find_key(const char *key)
 
 static void warn_unknown(const char *where, const char *key)
 {
-    struct nearest nearest;
+    struct ec_nearest nearest;
 
-    nearest_init(&nearest, key, strlen(key));
+    ec_nearest_init(&nearest, key, strlen(key));
     for (size_t i = 0; i < EC_CONFIGS; i++)
-        nearest_offer(&nearest, ec_configs[i].key);
+        ec_nearest_offer(&nearest, ec_configs[i].key);
     if (nearest.best != NULL)
         log_warning("config", "%s: unknown key %s is ignored, did you mean %s?", where, key,
                     nearest.best);

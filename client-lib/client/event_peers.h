@@ -57,7 +57,7 @@ struct ec_peer_port {
 
 /* What the service thread tells a reading thread. */
 struct ec_subscriber_change {
-    struct ec_subscriber_change *next;
+    struct ec_mail mail;
     struct ec_peer_port *added; /* NULL: removed_id is meant */
     uint32_t removed_id;
 };

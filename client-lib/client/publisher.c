@@ -56,7 +56,7 @@ uint32_t ec_publisher_port_id(const struct ec_publisher *publisher)
 static void free_readers(struct ec_port_change *change)
 {
     while (change != NULL) {
-        struct ec_port_change *next = change->next;
+        struct ec_port_change *next = (struct ec_port_change *)(void *)change->mail.next;
         struct ec_peer_reader *reader = (struct ec_peer_reader *)(void *)change;
 
         ec_segment_map_finish(&reader->cursors);

@@ -31,14 +31,7 @@ uint64_t ec_subscriber_reader_id(const struct ec_subscriber *subscriber)
 
 static void post(struct ec_subscriber *subscriber, struct ec_subscriber_change *change)
 {
-    struct ec_subscriber_change *head =
-        atomic_load_explicit(&subscriber->changes, memory_order_relaxed);
-
-    do
-        change->next = head;
-    while (!atomic_compare_exchange_weak_explicit(&subscriber->changes, &head, change,
-                                                  memory_order_release, /* with apply_changes */
-                                                  memory_order_relaxed));
+    ec_mailbox_post(&subscriber->changes, &change->mail);
     /* A sleeping reader must look at the new port: something may be in it already. */
     ec_doorbell_ring(subscriber->doorbell.ring_fd,
                      subscriber->doorbell.ring_fd != subscriber->doorbell.wait_fd);
@@ -204,10 +197,10 @@ static int open_reader(struct ec_subscriber *subscriber, const struct ec_subscri
 
 static void free_all(struct ec_subscriber *subscriber)
 {
-    struct ec_subscriber_change *change = atomic_exchange(&subscriber->changes, NULL);
+    struct ec_subscriber_change *change = ec_subscriber_take_changes(subscriber);
 
     while (change != NULL) {
-        struct ec_subscriber_change *next = change->next;
+        struct ec_subscriber_change *next = ec_subscriber_change_of(change->mail.next);
 
         if (change->added != NULL)
             ec_peer_port_free(change->added);

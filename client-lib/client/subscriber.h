@@ -46,13 +46,25 @@ struct ec_subscriber {
     uint64_t delivered, lost_events, lost_bytes; /* of ports that are gone */
     uint32_t broken;
 
-    _Atomic(struct ec_subscriber_change *) changes; /* from the service thread */
+    struct ec_mailbox changes; /* from the service thread */
     struct ec_client *client;
     struct ec_subscriber *next;
     uint64_t reader_id;
 };
 
-/* Take what the service thread left. Thread: the reading one. */
+static inline struct ec_subscriber_change *ec_subscriber_change_of(struct ec_mail *mail)
+{
+    return (struct ec_subscriber_change *)(void *)mail; /* its first member */
+}
+
+/* What the service thread left, the oldest first. Thread: the reading one. */
+static inline struct ec_subscriber_change *
+ec_subscriber_take_changes(struct ec_subscriber *subscriber)
+{
+    return ec_subscriber_change_of(ec_mailbox_take(&subscriber->changes));
+}
+
+/* Take it and do it. Thread: the reading one. */
 void ec_subscriber_apply_changes(struct ec_subscriber *subscriber);
 
 /* Anything to deliver now? */

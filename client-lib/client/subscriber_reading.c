@@ -46,25 +46,17 @@ static void remove_port(struct ec_subscriber *subscriber, uint32_t port_id)
 
 void ec_subscriber_apply_changes(struct ec_subscriber *subscriber)
 {
-    struct ec_subscriber_change *change, *ordered = NULL;
+    struct ec_subscriber_change *change = ec_subscriber_take_changes(subscriber);
 
-    change = atomic_exchange_explicit(&subscriber->changes, NULL, memory_order_acquire);
-    while (change != NULL) { /* the mailbox is a stack: turn it round */
-        struct ec_subscriber_change *next = change->next;
+    while (change != NULL) {
+        struct ec_subscriber_change *next = ec_subscriber_change_of(change->mail.next);
 
-        change->next = ordered;
-        ordered = change;
-        change = next;
-    }
-    while (ordered != NULL) {
-        struct ec_subscriber_change *next = ordered->next;
-
-        if (ordered->added != NULL)
-            add_port(subscriber, ordered->added);
+        if (change->added != NULL)
+            add_port(subscriber, change->added);
         else
-            remove_port(subscriber, ordered->removed_id);
-        free(ordered);
-        ordered = next;
+            remove_port(subscriber, change->removed_id);
+        free(change);
+        change = next;
     }
 }
 
@@ -283,7 +275,7 @@ int64_t ec_subscriber_overdue_at(const struct ec_subscriber *subscriber)
 
 bool ec_subscriber_is_ready(struct ec_subscriber *subscriber)
 {
-    if (atomic_load_explicit(&subscriber->changes, memory_order_relaxed) != NULL)
+    if (ec_mailbox_has_mail(&subscriber->changes))
         ec_subscriber_apply_changes(subscriber);
     return choose(subscriber) != NULL;
 }
@@ -373,7 +365,7 @@ static bool finish(struct ec_subscriber *subscriber, struct ec_peer_port *port)
 static void begin(struct ec_subscriber *subscriber)
 {
     ec_subscriber_disarm(subscriber);
-    if (atomic_load_explicit(&subscriber->changes, memory_order_relaxed) != NULL)
+    if (ec_mailbox_has_mail(&subscriber->changes))
         ec_subscriber_apply_changes(subscriber);
 }
 

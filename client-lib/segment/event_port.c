@@ -15,6 +15,7 @@
 /* A claim takes at most this part of the ring, so that readers always have some way to go. */
 #define CLAIM_SHARE 4u
 
+static void give_back(struct ec_port_writer *writer, struct ec_port_change *change);
 static bool make_room(struct ec_port_writer *writer, uint64_t end);
 static int claim_block(struct ec_port_writer *writer, uint32_t bytes, void **payload);
 static void show_keyframe(struct ec_port_writer *writer);
@@ -107,19 +108,16 @@ int ec_port_writer_init(struct ec_port_writer *writer, const struct ec_port_writ
 
 void ec_port_writer_finish(struct ec_port_writer *writer)
 {
-    struct ec_port_change *change = atomic_exchange(&writer->changes, NULL);
+    struct ec_mail *mail = ec_mailbox_take(&writer->changes);
 
-    for (uint32_t i = 0; i < writer->peer_count; i++) {
-        writer->peers[i].added_by->next = change;
-        change = writer->peers[i].added_by;
-    }
+    for (uint32_t i = 0; i < writer->peer_count; i++)
+        give_back(writer, writer->peers[i].added_by);
     writer->peer_count = 0;
-    while (change != NULL) {
-        struct ec_port_change *next = change->next;
+    while (mail != NULL) {
+        struct ec_mail *next = mail->next;
 
-        change->next = atomic_load(&writer->done);
-        atomic_store(&writer->done, change);
-        change = next;
+        ec_mailbox_post(&writer->done, mail);
+        mail = next;
     }
     ec_segment_finish(&writer->segment);
     writer->port = NULL;
@@ -127,17 +125,17 @@ void ec_port_writer_finish(struct ec_port_writer *writer)
 
 /* ---- the publishing thread: readers come and go --------------------------------------------- */
 
+static struct ec_port_change *change_of(struct ec_mail *mail)
+{
+    return (struct ec_port_change *)(void *)mail; /* its first member */
+}
+
 void ec_port_post(struct ec_port_writer *writer, struct ec_port_change *change)
 {
-    struct ec_port_change *head = atomic_load_explicit(&writer->changes, memory_order_relaxed);
     int doorbell_fd = change->add ? change->peer.doorbell_fd : -1;
     bool is_socket = change->peer.doorbell_is_socket; /* change may go right away */
 
-    do
-        change->next = head;
-    while (!atomic_compare_exchange_weak_explicit(&writer->changes, &head, change,
-                                                  memory_order_release, /* with take: acquire */
-                                                  memory_order_relaxed));
+    ec_mailbox_post(&writer->changes, &change->mail);
     atomic_thread_fence(memory_order_seq_cst); /* [3] */
     if (doorbell_fd >= 0)
         ec_doorbell_ring(doorbell_fd, is_socket);
@@ -145,17 +143,12 @@ void ec_port_post(struct ec_port_writer *writer, struct ec_port_change *change)
 
 struct ec_port_change *ec_port_take_done(struct ec_port_writer *writer)
 {
-    return atomic_exchange_explicit(&writer->done, NULL, memory_order_acquire);
+    return change_of(ec_mailbox_take(&writer->done));
 }
 
 static void give_back(struct ec_port_writer *writer, struct ec_port_change *change)
 {
-    struct ec_port_change *head = atomic_load_explicit(&writer->done, memory_order_relaxed);
-
-    do
-        change->next = head;
-    while (!atomic_compare_exchange_weak_explicit(&writer->done, &head, change,
-                                                  memory_order_release, memory_order_relaxed));
+    ec_mailbox_post(&writer->done, &change->mail);
 }
 
 static void set_peer_state(struct ec_port_writer *writer, struct ec_port_peer_state *peer,
@@ -201,26 +194,18 @@ static void remove_peer(struct ec_port_writer *writer, uint64_t reader_id)
 
 void ec_port_apply_changes(struct ec_port_writer *writer)
 {
-    struct ec_port_change *change, *ordered = NULL;
+    struct ec_port_change *change = change_of(ec_mailbox_take(&writer->changes));
 
-    change = atomic_exchange_explicit(&writer->changes, NULL, memory_order_acquire);
-    while (change != NULL) { /* the mailbox is a stack: turn it round */
-        struct ec_port_change *next = change->next;
+    while (change != NULL) {
+        struct ec_port_change *next = change_of(change->mail.next);
 
-        change->next = ordered;
-        ordered = change;
-        change = next;
-    }
-    while (ordered != NULL) {
-        struct ec_port_change *next = ordered->next;
-
-        if (ordered->add) {
-            add_peer(writer, ordered);
+        if (change->add) {
+            add_peer(writer, change);
         } else {
-            remove_peer(writer, ordered->peer.reader_id);
-            give_back(writer, ordered);
+            remove_peer(writer, change->peer.reader_id);
+            give_back(writer, change);
         }
-        ordered = next;
+        change = next;
     }
     writer->limit = 0; /* look at the cursors again */
 }
@@ -233,7 +218,7 @@ int ec_port_claim(struct ec_port_writer *writer, uint32_t bytes, void **payload)
 
     if (size > writer->capacity / CLAIM_SHARE)
         return claim_block(writer, bytes, payload);
-    if (atomic_load_explicit(&writer->changes, memory_order_relaxed) != NULL)
+    if (ec_mailbox_has_mail(&writer->changes))
         ec_port_apply_changes(writer);
 
     offset = writer->position & (writer->capacity - 1);
@@ -471,7 +456,7 @@ static uint32_t ring_readers(struct ec_port_writer *writer)
     uint32_t bells = 0;
 
     atomic_thread_fence(memory_order_seq_cst); /* [3] */
-    if (atomic_load_explicit(&writer->changes, memory_order_relaxed) != NULL)
+    if (ec_mailbox_has_mail(&writer->changes))
         ec_port_apply_changes(writer);
     for (uint32_t i = 0; i < writer->peer_count; i++) {
         struct ec_port_peer_state *peer = &writer->peers[i];

@@ -44,6 +44,7 @@
 #include <string.h>
 
 #include "foundation/error.h"
+#include "foundation/mailbox.h"
 #include "proto/cursor_segment.h"
 #include "proto/event_port.h"
 #include "segment/segment.h"
@@ -72,7 +73,7 @@ struct ec_port_peer {
 
 /* Readers come and go by way of a mailbox, because only the publishing thread may look at them. */
 struct ec_port_change {
-    struct ec_port_change *next;
+    struct ec_mail mail;
     bool add; /* else remove by reader_id */
     struct ec_port_peer peer;
 };
@@ -112,9 +113,8 @@ struct ec_port_writer {
     int64_t stall_ns;      /* a reader that holds up for longer is demoted */
     int64_t blocked_since; /* 0: not blocked */
 
-    _Atomic(struct ec_port_change *)
-        changes;                           /* pushed by any thread, taken by the publishing one */
-    _Atomic(struct ec_port_change *) done; /* the other way: what may be freed */
+    struct ec_mailbox changes; /* to the publishing thread */
+    struct ec_mailbox done;    /* the other way: what may be freed */
     uint32_t peer_count;
     struct ec_port_peer_state peers[EC_PORT_READERS_MAX];
 };
@@ -159,7 +159,8 @@ uint32_t ec_port_flush(struct ec_port_writer *writer);
 /* Hand over a change; a reader that joins is rung, for what was published before it was known.
  * Thread: any. The writer owns the change until it comes back from ec_port_take_done. */
 void ec_port_post(struct ec_port_writer *writer, struct ec_port_change *change);
-/* Changes that the publishing thread has dealt with, as a list. Thread: any. */
+/* The oldest of the changes that the publishing thread has dealt with; its mail has the next. NULL: none.
+ * Thread: any. */
 struct ec_port_change *ec_port_take_done(struct ec_port_writer *writer);
 /* Look at the mailbox now. Thread: the publishing one. */
 void ec_port_apply_changes(struct ec_port_writer *writer);

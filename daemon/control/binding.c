@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/nearest.h"
+#include "proto/tables/nearest.h"
 
 /* struct params_<id> is read as an array of struct param: that is all it consists of. */
 #define COMMAND(id, method, role, flags, help)                                                     \
@@ -217,13 +217,13 @@ static int fail_unknown(const struct ec_command_row *row, struct ec_json_span na
                         struct ec_error *why)
 {
     char *text = request_memory_alloc(memory, name.bytes);
-    struct nearest nearest;
+    struct ec_nearest nearest;
 
     if (text == NULL || ec_json_get_text(name, text, name.bytes) < 0)
         return ec_fail(why, EC_ERR_PARAM, "%s has no parameter of that name", row->method);
-    nearest_init(&nearest, text, strlen(text));
+    ec_nearest_init(&nearest, text, strlen(text));
     for (size_t i = 0; i < row->param_count; i++)
-        nearest_offer(&nearest, row->params[i].name);
+        ec_nearest_offer(&nearest, row->params[i].name);
     if (nearest.best != NULL)
         ec_fail(why, EC_ERR_PARAM, "%s does not take it, did you mean %s?", row->method,
                 nearest.best);

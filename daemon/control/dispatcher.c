@@ -11,7 +11,7 @@
 #include "control/reply.h"
 #include "daemon/config.h"
 #include "daemon/counters.h"
-#include "daemon/nearest.h"
+#include "proto/tables/nearest.h"
 
 #define ID_BYTES_MAX 4096 /* a longer id is no id: its echo would take the room of the answer */
 
@@ -334,13 +334,13 @@ static int prepare(struct dispatcher *dispatcher, const struct call *call,
 static int fail_method(struct ec_json_span name, struct ec_error *why)
 {
     char text[METHOD_BYTES_MAX];
-    struct nearest nearest;
+    struct ec_nearest nearest;
 
     if (ec_json_get_text(name, text, sizeof text) < 0)
         return ec_fail(why, EC_ERR_METHOD, "there is no method of that name");
-    nearest_init(&nearest, text, strlen(text));
+    ec_nearest_init(&nearest, text, strlen(text));
     for (size_t i = 0; i < EC_COMMANDS; i++)
-        nearest_offer(&nearest, ec_commands[i].method);
+        ec_nearest_offer(&nearest, ec_commands[i].method);
     if (nearest.best != NULL)
         return ec_fail(why, EC_ERR_METHOD, "there is no method %s, did you mean %s?", text,
                        nearest.best);

@@ -18,12 +18,10 @@
 
 /* ---- the daemon's port ----------------------------------------------------------------------- */
 
-int events_claim(struct events *events, const struct event_type *type, uint32_t bytes,
-                 void **payload)
+int events_claim(struct events *events, uint32_t bytes, void **payload)
 {
     int rc = ec_port_claim(&events->writer, bytes, payload);
 
-    (void)type;
     return rc == EC_AGAIN ? EC_ERR_BUSY : rc; /* nobody is waited for, so there is always room */
 }
 
@@ -53,7 +51,7 @@ void events_publish_system(struct events *events, enum ec_system_event_id id, co
     const struct event_type *type = events->system[id];
     void *room;
 
-    if (events_claim(events, type, type->size, &room) != EC_OK)
+    if (events_claim(events, type->size, &room) != EC_OK)
         return; /* cannot be: counted by the port as would_block */
     memcpy(room, payload, type->size);
     events_commit(events, type, type->size, 0);
@@ -139,7 +137,7 @@ static void apply(struct events *events, struct ec_port_change *change)
     ec_port_post(&events->writer, change);
     ec_port_apply_changes(&events->writer);
     for (change = ec_port_take_done(&events->writer); change != NULL;) {
-        struct ec_port_change *next = change->next;
+        struct ec_port_change *next = (struct ec_port_change *)(void *)change->mail.next;
 
         free(change);
         change = next;

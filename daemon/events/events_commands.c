@@ -233,7 +233,7 @@ int cmd_event_stats(struct request *request)
     ec_json_array_end(w);
     ec_json_member_array(w, "ports");
     for (const struct route_port *port = events->routes.ports; port != NULL; port = port->next)
-        event_port_write(events, port, w);
+        event_port_write(port, w);
     ec_json_array_end(w);
     ec_json_object_end(w);
     return EC_OK;
@@ -256,7 +256,7 @@ int cmd_event_publish(struct request *request)
     if (type->is_system)
         return ec_fail(request->why, EC_ERR_PERMISSION, "%s is published by engine-cored only",
                        type->name);
-    rc = events_claim(events, type, type->size, &payload);
+    rc = events_claim(events, type->size, &payload);
     if (rc < 0)
         return ec_fail(request->why, rc, "%s of up to %u bytes does not fit the daemon's port",
                        type->name, type->size);

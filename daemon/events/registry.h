@@ -28,8 +28,7 @@ struct events {
 };
 
 /* Publish into the daemon's port; never waits. Returns EC_OK, EC_ERR_SIZE or EC_ERR_PARAM. */
-int events_claim(struct events *events, const struct event_type *type, uint32_t bytes,
-                 void **payload);
+int events_claim(struct events *events, uint32_t bytes, void **payload);
 uint64_t events_commit(struct events *events, const struct event_type *type, uint32_t bytes,
                        uint32_t sender);
 
@@ -43,8 +42,7 @@ void event_counts_sum(const struct events *events, const struct event_type *type
                       struct event_counts *counts);
 void events_sample_rates(struct events *events);
 /* {client_id, port, …} of one port into an open array. */
-void event_port_write(const struct events *events, const struct route_port *port,
-                      struct ec_json_writer *writer);
+void event_port_write(const struct route_port *port, struct ec_json_writer *writer);
 /* "ports":[…], "readers":[…] of one client into an open object; a client_hooks.describe. */
 void events_describe_client(void *context, struct client *client, struct ec_json_writer *writer);
 

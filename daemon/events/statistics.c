@@ -118,13 +118,11 @@ static uint64_t lag_of(const struct route_link *link)
                                                                      : link->port->ring_bytes;
 }
 
-void event_port_write(const struct events *events, const struct route_port *port,
-                      struct ec_json_writer *w)
+void event_port_write(const struct route_port *port, struct ec_json_writer *w)
 {
     uint64_t used = 0, lost = 0;
     uint32_t readers = 0;
 
-    (void)events;
     for (const struct route_link *link = port->links; link != NULL; link = link->next_of_port) {
         uint64_t lag = state_of(link) == EC_READER_ADMITTED ? lag_of(link) : 0;
 
@@ -186,7 +184,7 @@ void events_describe_client(void *context, struct client *client, struct ec_json
     ec_json_member_array(w, "ports");
     for (const struct route_port *port = events->routes.ports; port != NULL; port = port->next)
         if (port->owner->client == client)
-            event_port_write(events, port, w);
+            event_port_write(port, w);
     ec_json_array_end(w);
     ec_json_member_array(w, "readers");
     for (const struct route_reader *reader = events->routes.readers; reader != NULL;

@@ -61,7 +61,7 @@ static void publish_payload(struct events *events, const struct timer_firing *fi
     const struct event_type *type = event_types_find(&events->types, firing->desc.event);
     void *room;
 
-    if (type == NULL || events_claim(events, type, firing->desc.payload_bytes, &room) != EC_OK)
+    if (type == NULL || events_claim(events, firing->desc.payload_bytes, &room) != EC_OK)
         return; /* cannot be: types stay, and the payload fitted when it was armed */
     if (firing->desc.payload_bytes > 0)
         memcpy(room, firing->desc.payload, firing->desc.payload_bytes);

@@ -98,21 +98,26 @@ static int run(const char *const *words)
 
 #define RUN(...) run((const char *const[]) { __VA_ARGS__, NULL })
 
-/* The next line of a run that goes on. */
-static const char *read_line(void)
+/* The next line of a run that goes on, from one of its descriptors. */
+static const char *read_line_of(int fd)
 {
     static char line[65536];
     size_t used = 0;
 
     do {
-        struct pollfd readable = { .fd = ctl.out_fd, .events = POLLIN };
+        struct pollfd readable = { .fd = fd, .events = POLLIN };
 
         ck_assert_uint_lt(used + 1, sizeof line);
         ck_assert_int_eq(poll(&readable, 1, DAEMON_WAIT_MS), 1);
-        ck_assert_int_eq(read(ctl.out_fd, line + used, 1), 1);
+        ck_assert_int_eq(read(fd, line + used, 1), 1);
     } while (line[used++] != '\n');
     line[used - 1] = '\0';
     return line;
+}
+
+static const char *read_line(void)
+{
+    return read_line_of(ctl.out_fd);
 }
 
 static bool is_json(const char *text)
@@ -438,10 +443,30 @@ END_TEST
 
 START_TEST(a_condition_or_a_rate_that_makes_no_sense_is_a_usage_error)
 {
+    register_noted();
     ck_assert_int_eq(RUN("events", "tail", "--where", "n"), USAGE);
     ck_assert_ptr_nonnull(strstr(ctl.err, "FIELD=VALUE"));
+    ck_assert_int_eq(RUN("events", "tail", "--where", "n>>1"), USAGE);
+    ck_assert_int_eq(RUN("events", "tail", "--type", "test.noted", "--where", "m=1"), USAGE);
+    ck_assert_ptr_nonnull(strstr(ctl.err, "type test.noted has no field m, did you mean n?"));
+    ck_assert_int_eq(RUN("events", "tail", "--type", "test.noted", "--where", "n=some"), USAGE);
+    ck_assert_ptr_nonnull(strstr(ctl.err, "field n of type test.noted is a number"));
+    ck_assert_int_eq(RUN("events", "tail", "--type", "test.none", "--where", "n=1"),
+                     ANSWERED_ERROR);
+    ck_assert_ptr_nonnull(strstr(ctl.err, "test.none is not registered"));
     ck_assert_int_eq(RUN("events", "tail", "--max-rate", "0"), USAGE);
     ck_assert_int_eq(RUN("events", "tail", "--max-rate", "fast"), USAGE);
+}
+END_TEST
+
+START_TEST(a_condition_that_no_registered_type_meets_waits_and_says_so)
+{
+    register_noted();
+    start(engine.socket_path, getuid(),
+          (const char *const[]) { "events", "tail", "--where", "colour=1", NULL });
+    ck_assert_ptr_nonnull(strstr(read_line_of(ctl.err_fd), "waiting for one"));
+    kill(ctl.pid, SIGTERM);
+    ck_assert_int_eq(finish(), -SIGTERM);
 }
 END_TEST
 
@@ -522,6 +547,7 @@ int main(void)
     tcase_add_test(tests, an_event_is_published_counted_and_its_fields_are_listed);
     tcase_add_test(tests, statistics_are_shown_again_and_again);
     tcase_add_test(tests, a_condition_or_a_rate_that_makes_no_sense_is_a_usage_error);
+    tcase_add_test(tests, a_condition_that_no_registered_type_meets_waits_and_says_so);
     tcase_add_test(tests, resources_are_mounted_loaded_listed_and_evicted);
     tcase_add_loop_test(tests, output_that_cannot_be_written_is_an_error, 0, 3);
     suite_add_tcase(suite, tests);

@@ -522,7 +522,8 @@ START_TEST(who_is_killed_at_any_moment_takes_nobody_with_him)
     unsigned descriptors[2] = { 0 }, before;
     unsigned random = 12345;
 
-    fixture_restart(&engine, &operator, fixture_patient); /* nobody is demoted: who is dead must be removed because it is dead */
+    /* Nobody is demoted: who is dead must be removed because it is dead. */
+    fixture_restart(&engine, &operator, fixture_patient);
     publisher = game_start(publish_until_told, &survivor);
     game_await(&publisher);
     for (int i = 0; i < 2; i++) {

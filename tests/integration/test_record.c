@@ -572,6 +572,7 @@ START_TEST(a_file_that_is_there_is_not_overwritten_and_one_that_is_no_recording_
     fclose(file);
     ck_assert_int_eq(RUN("record", path), 1);
     ck_assert_ptr_nonnull(strstr(output, "exists"));
+    ck_assert_ptr_null(strstr(strstr(output, path) + 1, path)); /* it is named once */
     ck_assert_int_eq(RUN("record", "--info", path), 1);
     ck_assert_ptr_nonnull(strstr(output, "no MCAP file"));
     ck_assert_int_eq(RUN("replay", path), 1);

@@ -289,7 +289,7 @@ static int ask_a_killed_replier(const struct game_side *side)
     struct question_asked asked[100];
     struct ec_requester_stats stats;
 
-    game_hear(side); /* the replier is there, and stopped */
+    game_hear(side);                   /* the replier is there, and stopped */
     for (uint64_t n = 0; n < 100; n++) /* deadlines that do not come in their order */
         GAME_CHECK(send_question(asking.requester, &asked[n], n,
                                  (int64_t)(100 + (n * 37) % 100) * 1000000) == EC_OK);

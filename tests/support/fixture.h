@@ -24,20 +24,20 @@
 extern const char *const fixture_patient[];
 
 /* arguments are those of daemon_start. */
-void fixture_start(struct daemon_process *engine, struct line_client *operator,
+void fixture_start(struct daemon_process *engine, struct line_client *tool,
                    const char *const *arguments);
-void fixture_stop(struct daemon_process *engine, struct line_client *operator);
+void fixture_stop(struct daemon_process *engine, struct line_client *tool);
 
 /* The same again with other arguments. */
-void fixture_restart(struct daemon_process *engine, struct line_client *operator,
+void fixture_restart(struct daemon_process *engine, struct line_client *tool,
                      const char *const *arguments);
 
 /* Wait until the daemon has this many clients, the operator among them. */
-void fixture_await_clients(struct line_client *operator, unsigned count);
+void fixture_await_clients(struct line_client *tool, unsigned count);
 
 /* Wait until the daemon has no more descriptors open than process_descriptors told before: what it
  * closes behind an answer, it closes a moment later. */
-void fixture_await_descriptors(const struct daemon_process *engine, struct line_client *operator,
+void fixture_await_descriptors(const struct daemon_process *engine, struct line_client *tool,
                                unsigned at_most);
 
 #endif

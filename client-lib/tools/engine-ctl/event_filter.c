@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine-ctl/fault.h"
 #include "engine-ctl/json_read.h"
 #include "engine-ctl/json_socket.h"
+#include "proto/tables/nearest.h"
 
 /* Longer signs come first: >= is no > with a value of =. */
 static const struct {
@@ -30,9 +32,68 @@ bool event_filter_parse(struct event_filter *filter, const char *text)
         filter->field[bytes] = '\0';
         filter->comparison = signs[i].comparison;
         filter->value = text + bytes + strlen(signs[i].sign);
-        return true;
+        return filter->value[0] == '\0' || strchr("=!<>", filter->value[0]) == NULL;
     }
     return false;
+}
+
+/* "type T has no field F", and which one may be meant. */
+static int no_such_field(const struct event_filter *filter, const struct event_layout *layout,
+                         struct ec_error *why)
+{
+    struct ec_nearest nearest;
+
+    if (layout->field_count == 0)
+        return fault(why, EC_ERR_PARAM,
+                     "type %s has no fields, only bytes: its payload is {\"hex\":\"...\"}",
+                     layout->name);
+    ec_nearest_init(&nearest, filter->field, strlen(filter->field));
+    for (uint32_t i = 0; i < layout->field_count; i++)
+        ec_nearest_offer(&nearest, layout->fields[i].name);
+    if (nearest.best != NULL)
+        return fault(why, EC_ERR_PARAM, "type %s has no field %s, did you mean %s?", layout->name,
+                     filter->field, nearest.best);
+    return fault(why, EC_ERR_PARAM, "type %s has no field %s; its first is %s", layout->name,
+                 filter->field, layout->fields[0].name);
+}
+
+static bool read_real(const char *text, double *number)
+{
+    char *end;
+
+    *number = strtod(text, &end);
+    return end != text && *end == '\0' && *number == *number;
+}
+
+int event_filter_check(const struct event_filter *filter, const struct event_layout *layout,
+                       struct ec_error *why)
+{
+    const struct ec_event_field *field = layout->fields, *end = field + layout->field_count;
+    double number;
+
+    if (layout->field_count == 0 && strcmp(filter->field, "hex") == 0)
+        return EC_OK;
+    while (field < end && strcmp(field->name, filter->field) != 0)
+        field++;
+    if (field == end)
+        return no_such_field(filter, layout, why);
+    if (field->type == EC_FIELD_CHAR)
+        return EC_OK;
+    if (field->count > 1)
+        return fault(why, EC_ERR_PARAM,
+                     "field %s of type %s is an array of %u: a condition is about one value",
+                     field->name, layout->name, field->count);
+    if (field->type == EC_FIELD_BOOL)
+        return filter->comparison <= COMPARE_UNEQUAL &&
+                       (strcmp(filter->value, "true") == 0 || strcmp(filter->value, "false") == 0)
+                   ? EC_OK
+                   : fault(why, EC_ERR_PARAM,
+                           "field %s of type %s is true or false, = or != one of them", field->name,
+                           layout->name);
+    return read_real(filter->value, &number)
+               ? EC_OK
+               : fault(why, EC_ERR_PARAM, "field %s of type %s is a number, \"%s\" is none",
+                       field->name, layout->name, filter->value);
 }
 
 /* order is below, at or above zero, as the field is to the value. */
@@ -87,15 +148,13 @@ static int order_of_whole(const struct whole_number *a, const struct whole_numbe
 static bool number_matches(const struct event_filter *filter, const char *text)
 {
     struct whole_number a, b;
-    double number, value;
-    char *end;
+    double value, number;
 
     if (read_whole(text, &a) && read_whole(filter->value, &b))
         return holds(filter->comparison, order_of_whole(&a, &b));
-    number = strtod(text, NULL);
-    value = strtod(filter->value, &end);
-    if (end == filter->value || *end != '\0' || value != value)
+    if (!read_real(filter->value, &value))
         return false;
+    number = strtod(text, NULL);
     return holds(filter->comparison, (number > value) - (number < value));
 }
 

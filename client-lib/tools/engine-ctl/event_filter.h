@@ -15,6 +15,8 @@
 
 #include <cjson/cJSON.h>
 
+#include "engine-ctl/event_layout.h"
+
 #define EVENT_FILTER_FIELD_BYTES 64
 
 enum comparison {
@@ -32,8 +34,15 @@ struct event_filter {
     const char *value; /* in the text that was parsed */
 };
 
-/* false: there is no comparison in it, or no field before it. */
+/* false: there is no comparison in it, no field before it, or another sign behind it. */
 bool event_filter_parse(struct event_filter *filter, const char *text);
+
+/* Can an event of this type match at all?
+ *
+ * Returns EC_OK or EC_ERR_PARAM: it has no such field (the reason names the type, the field and the
+ * nearest one), the field is an array, or no value of its kind compares with the given one. */
+int event_filter_check(const struct event_filter *filter, const struct event_layout *layout,
+                       struct ec_error *why);
 
 /* payload_text is the same object as text: it has the digits that the tree loses. */
 bool event_filter_matches(const struct event_filter *filter, const cJSON *payload,

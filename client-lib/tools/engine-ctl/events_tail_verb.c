@@ -1,5 +1,6 @@
 /* engine-ctl events tail */
 #include "engine-ctl/event_filter.h"
+#include "engine-ctl/event_layout.h"
 #include "engine-ctl/json_read.h"
 #include "engine-ctl/print.h"
 #include "engine-ctl/verb.h"
@@ -18,6 +19,8 @@ struct filters {
 };
 
 static int read_filters(const struct verb_input *input, struct filters *filters);
+static int check_filters(struct ctl *ctl, const struct verb_input *input,
+                         const struct filters *filters);
 static int subscribe(struct ctl *ctl, const struct verb_input *input);
 static int print_events(struct ctl *ctl, const struct filters *filters);
 static bool is_wanted(const struct filters *filters, const struct json_answer *event);
@@ -29,6 +32,8 @@ int verb_events_tail(struct ctl *ctl, const struct verb_input *input)
     struct filters filters;
     int rc = read_filters(input, &filters);
 
+    if (rc == EXIT_DONE)
+        rc = check_filters(ctl, input, &filters);
     if (rc == EXIT_DONE)
         rc = subscribe(ctl, input);
     return rc == EXIT_DONE ? print_events(ctl, &filters) : rc;
@@ -46,6 +51,85 @@ static int read_filters(const struct verb_input *input, struct filters *filters)
                             input->list[i]);
     }
     return EXIT_DONE;
+}
+
+/* The layout of a registered type. */
+static int read_layout(struct ctl *ctl, const char *type, struct event_layout *layout)
+{
+    struct json_answer answer = { 0 };
+    struct ec_error why = { 0 };
+    cJSON *params = cJSON_CreateObject();
+    char *text;
+    int rc;
+
+    cJSON_AddStringToObject(params, "type", type);
+    text = json_params(params);
+    rc = ctl_call(ctl, "event.list", text, &answer);
+    cJSON_free(text);
+    if (rc == EXIT_DONE &&
+        event_layout_read(cJSON_GetArrayItem(json_member(answer.tree, "items"), 0), layout, &why) <
+            0)
+        rc = ctl_fail(EXIT_ANSWERED_ERROR, "events tail: the layout of %s: %s", type, why.text);
+    json_answer_finish(&answer);
+    return rc;
+}
+
+/* The first condition that no event of the type can meet; NULL: none. */
+static const struct event_filter *
+first_misfit(const struct filters *filters, const struct event_layout *layout, struct ec_error *why)
+{
+    for (size_t i = 0; i < filters->count; i++)
+        if (event_filter_check(&filters->filter[i], layout, why) < 0)
+            return &filters->filter[i];
+    return NULL;
+}
+
+/* With "all types" one of them is enough, and one that fits may still be registered. */
+static int check_against_all(struct ctl *ctl, const struct filters *filters)
+{
+    struct json_answer types = { 0 };
+    struct event_layout layout;
+    struct ec_error why = { 0 };
+    const cJSON *type;
+    bool fits = false;
+    int rc = ctl_call(ctl, "event.list", NULL, &types);
+
+    cJSON_ArrayForEach(type, json_member(types.tree, "items"))
+    {
+        if (!fits && rc == EXIT_DONE)
+            rc = read_layout(ctl, json_text(type, "name"), &layout);
+        if (!fits && rc == EXIT_DONE)
+            fits = first_misfit(filters, &layout, &why) == NULL;
+    }
+    json_answer_finish(&types);
+    if (rc == EXIT_DONE && !fits)
+        fprintf(stderr,
+                "events tail: no type that is registered now meets --where; waiting for one\n");
+    return rc;
+}
+
+/* A condition that cannot hold would wait for ever in silence. */
+static int check_filters(struct ctl *ctl, const struct verb_input *input,
+                         const struct filters *filters)
+{
+    struct event_layout layout;
+    struct ec_error why = { 0 };
+    bool any_type = true;
+    int rc;
+
+    if (filters->count == 0)
+        return EXIT_DONE;
+    for (size_t i = 0; i < input->list_count; i++) {
+        if (input->list_option[i] != TYPE)
+            continue;
+        any_type = false;
+        rc = read_layout(ctl, input->list[i], &layout);
+        if (rc != EXIT_DONE)
+            return rc;
+        if (first_misfit(filters, &layout, &why) != NULL)
+            return ctl_fail(EXIT_USAGE, "events tail: --where: %s", why.text);
+    }
+    return any_type ? check_against_all(ctl, filters) : EXIT_DONE;
 }
 
 static bool read_rate(const char *text, double *rate_hz)

@@ -232,8 +232,8 @@ int mcap_writer_open(const char *path, const char *profile, const char *library,
     made->starts = calloc(MCAP_IDS + 1, sizeof *made->starts);
     made->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (made->fd < 0) {
-        rc = errno == EEXIST ? fault(why, EC_ERR_STATE, "%s exists: choose another name", path)
-                             : fault(why, EC_ERR_SYSTEM, "create %s: %s", path, strerror(errno));
+        rc = errno == EEXIST ? fault(why, EC_ERR_STATE, "it exists already: choose another name")
+                             : fault(why, EC_ERR_SYSTEM, "create it: %s", strerror(errno));
         mcap_writer_close(made);
         return rc;
     }

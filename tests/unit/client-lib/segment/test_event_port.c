@@ -47,7 +47,7 @@ static void teardown(void)
     ec_port_writer_finish(&writer);
     while ((change = ec_port_take_done(&writer)) != NULL) {
         while (change != NULL) {
-            struct ec_port_change *next = change->next;
+            struct ec_port_change *next = (struct ec_port_change *)(void *)change->mail.next;
 
             free(change);
             change = next;

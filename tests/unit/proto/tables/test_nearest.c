@@ -1,4 +1,4 @@
-#include "daemon/nearest.h"
+#include "proto/tables/nearest.h"
 
 #include <check.h>
 #include <string.h>
@@ -6,11 +6,11 @@
 static const char *nearest_of(const char *name)
 {
     static const char *const known[] = { "event.stall_ms", "event.queue_bytes", "log.level" };
-    struct nearest nearest;
+    struct ec_nearest nearest;
 
-    nearest_init(&nearest, name, strlen(name));
+    ec_nearest_init(&nearest, name, strlen(name));
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        nearest_offer(&nearest, known[i]);
+        ec_nearest_offer(&nearest, known[i]);
     return nearest.best;
 }
 
@@ -37,7 +37,7 @@ END_TEST
 
 START_TEST(nobody_is_near_to_a_name_that_is_too_long)
 {
-    char name[NEAREST_BYTES_MAX + 2];
+    char name[EC_NEAREST_BYTES_MAX + 2];
 
     memset(name, 'a', sizeof name - 1);
     name[sizeof name - 1] = '\0';

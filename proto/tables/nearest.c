@@ -1,23 +1,23 @@
 /* Edit distance: insertions, deletions, replacements and swaps of neighbours cost one each. */
-#include "daemon/nearest.h"
+#include "proto/tables/nearest.h"
 
 #include <string.h>
 
 static size_t edit_distance(const char *a, size_t a_bytes, const char *b, size_t b_bytes);
 
-void nearest_init(struct nearest *nearest, const char *name, size_t bytes)
+void ec_nearest_init(struct ec_nearest *nearest, const char *name, size_t bytes)
 {
-    *nearest = (struct nearest) { .name = name, .bytes = bytes };
+    *nearest = (struct ec_nearest) { .name = name, .bytes = bytes };
     /* More than a third of the letters wrong is another word. */
     nearest->distance = bytes / 3 + 2;
 }
 
-void nearest_offer(struct nearest *nearest, const char *known)
+void ec_nearest_offer(struct ec_nearest *nearest, const char *known)
 {
     const size_t bytes = strlen(known);
     size_t distance;
 
-    if (nearest->bytes > NEAREST_BYTES_MAX || bytes > NEAREST_BYTES_MAX)
+    if (nearest->bytes > EC_NEAREST_BYTES_MAX || bytes > EC_NEAREST_BYTES_MAX)
         return;
     distance = edit_distance(nearest->name, nearest->bytes, known, bytes);
     if (distance < nearest->distance) {
@@ -34,7 +34,7 @@ static size_t least(size_t a, size_t b)
 /* Row by row; a swap looks two rows back. */
 static size_t edit_distance(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
 {
-    size_t rows[3][NEAREST_BYTES_MAX + 1];
+    size_t rows[3][EC_NEAREST_BYTES_MAX + 1];
 
     for (size_t j = 0; j <= b_bytes; j++)
         rows[0][j] = j;
