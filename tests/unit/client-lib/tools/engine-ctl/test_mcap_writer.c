@@ -214,7 +214,7 @@ START_TEST(a_file_that_exists_is_not_touched)
 
     ck_assert_int_eq(mcap_writer_open(path, "", "", &other, &why), EC_ERR_STATE);
     ck_assert_ptr_null(other);
-    ck_assert_ptr_nonnull(strstr(why.text, path));
+    ck_assert_ptr_nonnull(strstr(why.text, "exists already")); /* the caller names it */
 }
 END_TEST
 
