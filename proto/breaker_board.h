@@ -32,6 +32,8 @@ enum ec_breaker_cause {
     EC_BREAKER_CAUSE_RESERVE = 5,  /* another client asked for room */
 };
 
+#define EC_BREAKER_KNOBS 6 /* particles, audio, quality, shadows, lod, post effects */
+
 /* Each word stands for itself; they are changed together only when the policy is. */
 struct ec_breaker_knobs {
     _Atomic uint32_t particle_rate_permille; /* 1000: all */

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+#include "proto/breaker_board.h"
 #include "proto/clock_page.h"
 #include "proto/directory.h"
 #include "proto/histogram.h"
@@ -109,6 +110,14 @@ struct ec_breaker_ack {
     _Atomic uint64_t evictable_bytes; /* since layout 1.1; 0: never said */
 };
 
+/* Which knobs of the breaker the client has read, and what turning them gave back: monotonic, in its
+ * own words. level is stored last (release). Since layout 1.2. */
+struct ec_breaker_knob_record {
+    alignas(EC_HOT_BYTES) _Atomic uint32_t level;
+    _Atomic int64_t taken_ns; /* real time of the client when it first read those of this level */
+    _Atomic uint64_t freed_bytes[EC_BREAKER_KNOBS];
+};
+
 /* Reference counts by thread slot and resource index. A single slot may be negative (released on
  * another thread); the sum over all threads counts. */
 struct ec_reference_rows {
@@ -148,6 +157,7 @@ struct ec_client_segment {
     struct ec_reference_rows soft;
     struct ec_step_member members[EC_STEP_CLOCKS_MAX]; /* by the index of the clock */
     struct ec_frame_record frames;
+    struct ec_breaker_knob_record knobs;
 };
 
 #endif

@@ -11,6 +11,7 @@ static uint32_t worse(const struct ec_client *client, uint32_t own);
 static void take_order(struct ec_client *client, struct ec_breaker_policy *policy);
 static void take_knobs(const struct ec_client *client, struct ec_breaker_policy *policy);
 static void take_forecast(const struct ec_client *client, struct ec_breaker_policy *policy);
+static void note_taken(struct ec_client *client, uint32_t level);
 static const char *cause_name(uint32_t cause);
 static void write_ack(struct ec_client *client, uint32_t level, uint64_t order,
                       uint64_t freed_bytes, uint64_t trimmed_bytes);
@@ -44,6 +45,7 @@ void ec_breaker_policy(struct ec_client *client, struct ec_breaker_policy *polic
     take_order(client, policy);
     take_knobs(client, policy);
     take_forecast(client, policy);
+    note_taken(client, policy->level);
 }
 
 void ec_breaker_answer(struct ec_client *client, const struct ec_breaker_policy *policy,
@@ -60,6 +62,14 @@ void ec_breaker_ack(struct ec_client *client, uint32_t level, uint64_t freed_byt
     if (sequence == 0 && order != NULL) /* it never asked what it is: then the newest one */
         sequence = atomic_load_explicit(&order->sequence, memory_order_acquire) & ~(uint64_t)1;
     write_ack(client, level, sequence, freed_bytes, 0);
+}
+
+void ec_breaker_knob_turned(struct ec_client *client, enum ec_breaker_knob knob,
+                            uint64_t freed_bytes)
+{
+    if ((unsigned)knob < EC_BREAKER_KNOBS)
+        atomic_fetch_add_explicit(&ec_client_own(client)->knobs.freed_bytes[knob], freed_bytes,
+                                  memory_order_relaxed);
 }
 
 void ec_breaker_offer(struct ec_client *client, uint64_t evictable_bytes)
@@ -167,6 +177,19 @@ static void take_knobs(const struct ec_client *client, struct ec_breaker_policy 
     policy->lod_bias =
         (float)atomic_load_explicit(&knobs->lod_bias_permille, memory_order_relaxed) / 1000.0f;
     policy->post_effects = atomic_load_explicit(&knobs->post_effects, memory_order_relaxed) != 0;
+}
+
+/* When the knobs of a level were read first. Two threads that do so at once write the same level. */
+static void note_taken(struct ec_client *client, uint32_t level)
+{
+    struct ec_breaker_knob_record *knobs = &ec_client_own(client)->knobs;
+
+    /* Relaxed: written by this process alone. */
+    if (atomic_load_explicit(&knobs->level, memory_order_relaxed) == level)
+        return;
+    atomic_store_explicit(&knobs->taken_ns, ec_real_ns(), memory_order_relaxed);
+    /* Release: pairs with the acquire load in ec_telemetry_knobs(). */
+    atomic_store_explicit(&knobs->level, level, memory_order_release);
 }
 
 static void take_forecast(const struct ec_client *client, struct ec_breaker_policy *policy)

@@ -127,7 +127,7 @@ static int find_once(struct ec_client *client, const char *name, struct ec_step_
             .epoch = news.epoch,
             .skipped = news.skipped,
             .index = i,
-            .breaker_level = atomic_load_explicit(&page->breaker_level, memory_order_relaxed),
+            .breaker_level = ec_breaker_level(client),
             .bell_fd = -1,
         };
         return EC_OK;
@@ -215,10 +215,9 @@ static bool take_epoch(struct ec_step_clock *clock, const struct view *view)
 /* Fill in what the caller is told. Whether there is anything new. */
 static bool take_step(struct ec_step_clock *clock, const struct view *view, struct ec_step *step)
 {
-    const struct ec_clock_page *page = ec_client_clock(clock->client);
     bool epoch_changed = take_epoch(clock, view);
     uint64_t newest = epoch_changed ? clock->seen : newest_step(clock, view);
-    uint32_t level = atomic_load_explicit(&page->breaker_level, memory_order_relaxed);
+    uint32_t level = ec_breaker_level(clock->client);
     uint64_t skipped = view->news.skipped - clock->skipped;
 
     if (newest < clock->seen || newest < clock->start_at)

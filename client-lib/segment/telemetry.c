@@ -191,3 +191,12 @@ static uint64_t reference_sum(const struct ec_reference_rows *rows, uint32_t thr
     }
     return total;
 }
+
+void ec_telemetry_knobs(const struct ec_client_segment *segment, struct ec_knobs_seen *knobs)
+{
+    /* Acquire: pairs with the release store in note_taken() of client/breaker.c. */
+    knobs->level = atomic_load_explicit(&segment->knobs.level, memory_order_acquire);
+    knobs->taken_ns = atomic_load_explicit(&segment->knobs.taken_ns, memory_order_relaxed);
+    for (unsigned i = 0; i < EC_BREAKER_KNOBS; i++)
+        knobs->freed_bytes[i] = ec_row_load(&segment->knobs.freed_bytes[i]);
+}

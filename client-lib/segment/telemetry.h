@@ -75,6 +75,13 @@ struct ec_ack_seen {
 /* Returns false when the client kept changing it while it was read. */
 bool ec_telemetry_ack(const struct ec_client_segment *segment, struct ec_ack_seen *ack);
 
+struct ec_knobs_seen {
+    uint32_t level;   /* whose knobs it read last */
+    int64_t taken_ns; /* when, in real time of the client; 0: never */
+    uint64_t freed_bytes[EC_BREAKER_KNOBS];
+};
+void ec_telemetry_knobs(const struct ec_client_segment *segment, struct ec_knobs_seen *knobs);
+
 /* What it could give back in its own words; 0: it never said. */
 uint64_t ec_telemetry_evictable(const struct ec_client_segment *segment);
 

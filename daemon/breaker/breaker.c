@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "breaker/state.h"
 #include "clients/clients.h"
@@ -31,16 +32,20 @@
 #define CHAINS_NS (100 * NS_PER_MS)  /* at most one client's chain is read in this time */
 #define BUDGETS_NS (100 * NS_PER_MS) /* tags are added up so often */
 
+static void count_taken(struct breaker *breaker);
 static void look_at_sources(struct breaker *breaker, int64_t now_ns);
 static void note_source(struct breaker *breaker, struct source *source, uint32_t from,
                         int64_t now_ns);
 static void look_at_members(struct breaker *breaker, int64_t now_ns);
 static void refresh_chain(struct breaker *breaker, int64_t now_ns);
 static void arm_chain(struct breaker *breaker, const struct source_chain *chain);
+static void arm(struct breaker *breaker, uint32_t source);
 static void disarm_free(struct breaker *breaker);
 static void look_at_budget(struct breaker *breaker, struct member *member, int64_t now_ns);
 static void member_level(struct breaker *breaker, struct member *member);
+static void refresh_own(struct breaker *breaker, int64_t now_ns);
 static bool settle_level(struct breaker *breaker, int64_t now_ns);
+static void tell_scheduler(struct breaker *breaker);
 static void tell(struct breaker *breaker, uint32_t from);
 static void write_forecast(struct breaker *breaker, int64_t now_ns);
 static void serve_waiting(struct breaker *breaker, int64_t now_ns);
@@ -82,9 +87,13 @@ int breaker_init(struct services *services, struct ec_error *why)
     if (rc == EC_OK)
         rc = sources_init(&breaker->sources, config_string(config, EC_CONFIG_breaker_proc),
                           config_string(config, EC_CONFIG_breaker_groups), why);
+    breaker->samples = samples_create();
+    if (rc == EC_OK && breaker->samples == NULL)
+        rc = ec_fail(why, EC_ERR_MEMORY, "samples of the breaker: %s", strerror(errno));
     if (rc == EC_OK)
         rc = alarm_hook_init(&breaker->alarm, services->loop, why);
     if (rc < 0) {
+        samples_destroy(breaker->samples);
         sources_finish(&breaker->sources);
         free(breaker);
         return rc;
@@ -98,6 +107,7 @@ int breaker_init(struct services *services, struct ec_error *why)
         sources_note_absent(&breaker->sources, "locked memory", strerror(errno));
     breaker->marks = policy_marks(&breaker->policy);
     breaker->tick = policy_tick(&breaker->policy);
+    sources_set_near(&breaker->sources, policy_near_permille(&breaker->policy));
     write_knobs(breaker);
     rc = clients_add_hooks(services->clients, &hooks, breaker);
     if (rc == EC_OK)
@@ -138,6 +148,11 @@ void breaker_shutdown(struct services *services)
         return;
     services->breaker = NULL;
     wakeups_destroy(breaker->wakeups);
+    for (struct member *member = members_next(breaker, NULL); member != NULL;
+         member = members_next(breaker, member))
+        if (member->statm_fd >= 0)
+            close(member->statm_fd);
+    samples_destroy(breaker->samples);
     sources_finish(&breaker->sources);
     alarm_hook_close(&breaker->alarm, on_handle_closed, breaker);
     uv_close((uv_handle_t *)&breaker->timer, on_timer_closed);
@@ -159,11 +174,14 @@ int64_t breaker_look(struct breaker *breaker, int64_t now_ns)
     if (breaker->manual.level > 0 && breaker->manual.end_ns != 0 &&
         now_ns >= breaker->manual.end_ns)
         breaker_reset(breaker, "the time of the manual level is over");
+    count_taken(breaker);
     look_at_sources(breaker, now_ns);
     risen = settle_level(breaker, now_ns);
     look_at_members(breaker, now_ns);
     orders_look(breaker, now_ns);
     orders_publish(breaker, risen);
+    if (effects_look(breaker, now_ns) && look_ns > SAMPLE_NS)
+        look_ns = SAMPLE_NS;
     write_forecast(breaker, now_ns);
     serve_waiting(breaker, now_ns);
     for (uint32_t i = 0; i < breaker->sources.high; i++) {
@@ -274,7 +292,9 @@ void breaker_use_policy(struct breaker *breaker, const struct breaker_policy *po
     breaker->policy_version++;
     breaker->marks = policy_marks(policy);
     breaker->tick = policy_tick(policy);
+    sources_set_near(&breaker->sources, policy_near_permille(policy));
     write_knobs(breaker);
+    tell_scheduler(breaker);
     for (uint32_t i = 0; i < breaker->sources.high && breaker->wakeups != NULL; i++)
         if (breaker->sources.source[i].kind != SOURCE_FREE)
             wakeups_arm(breaker->wakeups, &breaker->sources, i, &breaker->marks,
@@ -290,13 +310,14 @@ void breaker_deduct(struct breaker *breaker)
         struct source *source = &breaker->sources.source[i];
 
         source->reserved_bytes = 0;
+        source->exact.at_ns = 0;
         for (unsigned r = 0; r < RESERVATIONS_MAX; r++) {
             const struct reservation *row = &breaker->reservations.rows[r];
             const struct member *member =
                 row->id == 0 ? NULL : breaker_member(breaker, row->client_id);
 
             if (row->id != 0 && (source->own || (member != NULL && member_is_in(member, i))))
-                source->reserved_bytes += row->bytes;
+                source->reserved_bytes += row->bytes - row->taken_bytes;
         }
     }
 }
@@ -314,7 +335,7 @@ bool breaker_has_room(struct breaker *breaker, uint32_t client_id, uint64_t byte
 
         if (source->kind == SOURCE_FREE ||
             (!source->own && (member == NULL || !member_is_in(member, i))) ||
-            !source_look(source, ec_real_ns()))
+            !source_look_exactly(source, ec_real_ns()))
             continue;
         if (__builtin_add_overflow(
                 bytes,
@@ -329,6 +350,26 @@ bool breaker_has_room(struct breaker *breaker, uint32_t client_id, uint64_t byte
 }
 
 /* ---- a look ---------------------------------------------------------------------------------- */
+
+/* Who grows into what it has reserved uses it: that shows in what is available by itself. */
+static void count_taken(struct breaker *breaker)
+{
+    bool changed = false;
+
+    for (struct member *member = members_next(breaker, NULL); member != NULL;
+         member = members_next(breaker, member)) {
+        uint64_t resident_bytes, private_bytes;
+
+        if (!reservations_any(&breaker->reservations, member->client->id))
+            continue;
+        member_memory(member, &resident_bytes, &private_bytes);
+        if (resident_bytes != 0 &&
+            reservations_take(&breaker->reservations, member->client->id, private_bytes))
+            changed = true;
+    }
+    if (changed)
+        breaker_deduct(breaker);
+}
 
 static void look_at_sources(struct breaker *breaker, int64_t now_ns)
 {
@@ -395,18 +436,27 @@ static bool settle_level(struct breaker *breaker, int64_t now_ns)
     breaker->since_ns = now_ns;
     /* Release: pairs with the acquire load of ec_breaker_level(). */
     atomic_store_explicit(&breaker->page->breaker_level, level, memory_order_release);
-    scheduler_kick(breaker->services->scheduler);
+    tell_scheduler(breaker);
     for (uint32_t i = 0; i < breaker->sources.high; i++) {
         item = history_find(&breaker->history, breaker->sources.source[i].history);
         if (item != NULL && item->at_ns == now_ns)
             item->global = level;
     }
+    breaker->level_history =
+        breaker->cause == EC_BREAKER_CAUSE_MANUAL ? breaker->manual.history : tightest->history;
     if (breaker->cause != EC_BREAKER_CAUSE_MANUAL && now_ns != breaker->manual_ns)
         snprintf(breaker->reason, sizeof breaker->reason, "%.90s: %u of 1000 parts are left",
                  tightest->name,
                  level_permille(tightest->reading.available_bytes, tightest->reading.total_bytes));
     tell(breaker, from);
     return true;
+}
+
+/* Who sleeps on a step clock is told of a new level at once. */
+static void tell_scheduler(struct breaker *breaker)
+{
+    scheduler_breaker_changed(breaker->services->scheduler,
+                              policy_does(&breaker->policy, breaker->level, ACTION_STEP_RATE));
 }
 
 static void tell(struct breaker *breaker, uint32_t from)
@@ -441,6 +491,7 @@ static void look_at_members(struct breaker *breaker, int64_t now_ns)
     if (now_ns - breaker->chains_ns >= CHAINS_NS) {
         breaker->chains_ns = now_ns;
         refresh_chain(breaker, now_ns);
+        refresh_own(breaker, now_ns);
     }
     if (budgets)
         breaker->budgets_ns = now_ns;
@@ -480,17 +531,32 @@ static void refresh_chain(struct breaker *breaker, int64_t now_ns)
     disarm_free(breaker);
 }
 
+static void refresh_own(struct breaker *breaker, int64_t now_ns)
+{
+    if (now_ns - breaker->own_chain_ns < CHAIN_NS)
+        return;
+    breaker->own_chain_ns = now_ns;
+    sources_refresh_own(&breaker->sources);
+    for (uint32_t i = 0; i < breaker->sources.high; i++)
+        if (breaker->sources.source[i].kind != SOURCE_FREE && breaker->sources.source[i].own)
+            arm(breaker, i);
+    disarm_free(breaker);
+}
+
 static void arm_chain(struct breaker *breaker, const struct source_chain *chain)
 {
-    for (uint32_t i = 0; i < chain->count && breaker->wakeups != NULL; i++) {
-        struct source *source = &breaker->sources.source[chain->source[i]];
+    for (uint32_t i = 0; i < chain->count; i++)
+        arm(breaker, chain->source[i]);
+}
 
-        if (wakeups_is_armed(breaker->wakeups, chain->source[i]))
-            continue;
-        source_look(source, ec_real_ns()); /* its limit has to be known */
-        wakeups_arm(breaker->wakeups, &breaker->sources, chain->source[i], &breaker->marks,
-                    breaker->tick.fast_permille);
-    }
+/* What is not armed yet. */
+static void arm(struct breaker *breaker, uint32_t source)
+{
+    if (breaker->wakeups == NULL || wakeups_is_armed(breaker->wakeups, source))
+        return;
+    source_look(&breaker->sources.source[source], ec_real_ns()); /* its limit has to be known */
+    wakeups_arm(breaker->wakeups, &breaker->sources, source, &breaker->marks,
+                breaker->tick.fast_permille);
 }
 
 static void disarm_free(struct breaker *breaker)
@@ -521,6 +587,7 @@ static void look_at_budget(struct breaker *breaker, struct member *member, int64
         snprintf(item->reason, sizeof item->reason, "client %u (%s)", member->client->id,
                  member->client->name);
         member->budget_level = level;
+        member->budget_history = item->number;
     }
 }
 
@@ -530,12 +597,15 @@ static void member_level(struct breaker *breaker, struct member *member)
     enum ec_breaker_cause cause =
         level > LEVEL_NORMAL ? EC_BREAKER_CAUSE_BUDGET : EC_BREAKER_CAUSE_NONE;
 
+    uint64_t history = member->budget_history;
+
     for (uint32_t i = 0; i < member->chain.count; i++) {
         const struct source *source = &breaker->sources.source[member->chain.source[i]];
 
         if (source->machine.level > level) {
             level = source->machine.level;
             cause = source->machine.cause;
+            history = source->history;
         }
     }
     if (level == member->level)
@@ -544,7 +614,9 @@ static void member_level(struct breaker *breaker, struct member *member)
         member->answered = false;
     member->level = level;
     member->cause = cause;
+    member->history = history;
     member->order.level = level;
+    tell_scheduler(breaker);
     if (member->asked_sequence == 0)
         member->order.cause = cause;
     member->is_changed = true;
@@ -683,6 +755,9 @@ static void client_attached(void *context, struct client *client)
     };
     if (slot >= breaker->member_high)
         breaker->member_high = slot + 1;
+    member->statm_fd = sources_open_statm(&breaker->sources, client->pid);
+    if (client_segment(client) != NULL) /* what it did before is not of this level */
+        ec_telemetry_knobs(client_segment(client), &member->knobs);
     sources_chain(&breaker->sources, client->pid, &member->chain);
     member->chain_read_ns = ec_real_ns();
     arm_chain(breaker, &member->chain);
@@ -718,6 +793,8 @@ static void client_ended(void *context, struct client *client)
     }
     ec_breaker_order_assign(&breaker->board->orders[member - breaker->members], 0);
     member->client = NULL;
+    if (member->statm_fd >= 0)
+        close(member->statm_fd);
     sources_release(&breaker->sources, &member->chain);
     disarm_free(breaker);
 }

@@ -1,4 +1,4 @@
-/* breaker_commands.c - breaker.get, trip, reset, policy, rehearse, history and declare. */
+/* breaker_commands.c - breaker.get, trip, reset, policy, rehearse, history, samples and declare. */
 #include "breaker/breaker.h"
 
 #include <string.h>
@@ -12,6 +12,7 @@
 #define FRESH_NS INT64_C(1000000)
 
 static void write_state(struct request *request);
+static void write_status(struct request *request);
 static void write_thresholds(const struct breaker *breaker, struct ec_json_writer *writer);
 static void write_actions(const struct breaker *breaker, struct ec_json_writer *writer);
 static void write_sources(struct breaker *breaker, struct ec_json_writer *writer);
@@ -28,6 +29,7 @@ static void member_ns(struct ec_json_writer *writer, const char *name, bool know
  * every question. Answers of clients lie in memory and are always taken. */
 int cmd_breaker_get(struct request *request)
 {
+    const struct params_breaker_get *params = request->params;
     struct breaker *breaker = request->services->breaker;
     const int64_t now_ns = ec_real_ns();
 
@@ -38,7 +40,10 @@ int cmd_breaker_get(struct request *request)
         orders_publish(breaker, false);
     }
     ec_json_object_begin(request->result);
-    write_state(request);
+    if (params->brief.boolean)
+        write_status(request);
+    else
+        write_state(request);
     ec_json_object_end(request->result);
     return EC_OK;
 }
@@ -147,6 +152,23 @@ int cmd_breaker_history(struct request *request)
     return EC_OK;
 }
 
+int cmd_breaker_samples(struct request *request)
+{
+    const struct params_breaker_samples *params = request->params;
+    const struct samples_query query = {
+        .client_id = (uint32_t)params->client_id.integer,
+        .since_ns = params->since_ns.integer,
+        .limit = (unsigned)params->limit.integer,
+    };
+
+    ec_json_object_begin(request->result);
+    ec_json_member_array(request->result, "items");
+    samples_write(request->services->breaker->samples, &query, request->result);
+    ec_json_array_end(request->result);
+    ec_json_object_end(request->result);
+    return EC_OK;
+}
+
 int cmd_breaker_declare(struct request *request)
 {
     const struct params_breaker_declare *params = request->params;
@@ -179,7 +201,29 @@ int cmd_breaker_declare(struct request *request)
     return EC_OK;
 }
 
+/* All of it. */
 static void write_state(struct request *request)
+{
+    struct breaker *breaker = request->services->breaker;
+    struct ec_json_writer *writer = request->result;
+
+    write_status(request);
+    write_thresholds(breaker, writer);
+    write_actions(breaker, writer);
+    write_sources(breaker, writer);
+    write_absent(breaker, writer);
+    write_reservations(breaker, writer);
+    write_members(breaker, writer);
+    ec_json_member_u64(writer, "looks", breaker->looks);
+    ec_json_member_i64(writer, "look_ns",
+                       breaker->looks == 0 ? 0 : breaker->look_cost_ns / (int64_t)breaker->looks);
+    ec_json_member_u64(writer, "kernel_events",
+                       breaker->wakeups == NULL ? 0 : wakeups_count(breaker->wakeups));
+    ec_json_member_boolean(writer, "memory_locked", breaker->is_locked);
+}
+
+/* What is worth polling. */
+static void write_status(struct request *request)
 {
     struct breaker *breaker = request->services->breaker;
     const struct source *tightest = breaker_tightest(breaker);
@@ -204,18 +248,6 @@ static void write_state(struct request *request)
                         ratio(tightest->reading.available_bytes, tightest->reading.total_bytes));
     ec_json_member_u64(writer, "growth_bytes_s", growth_bytes_per_s(&tightest->growth));
     member_ns(writer, "next_level_ns", next_ns >= 0, next_ns);
-    write_thresholds(breaker, writer);
-    write_actions(breaker, writer);
-    write_sources(breaker, writer);
-    write_absent(breaker, writer);
-    write_reservations(breaker, writer);
-    write_members(breaker, writer);
-    ec_json_member_u64(writer, "looks", breaker->looks);
-    ec_json_member_i64(writer, "look_ns",
-                       breaker->looks == 0 ? 0 : breaker->look_cost_ns / (int64_t)breaker->looks);
-    ec_json_member_u64(writer, "kernel_events",
-                       breaker->wakeups == NULL ? 0 : wakeups_count(breaker->wakeups));
-    ec_json_member_boolean(writer, "memory_locked", breaker->is_locked);
 }
 
 static void write_thresholds(const struct breaker *breaker, struct ec_json_writer *writer)
@@ -302,6 +334,7 @@ static void write_reservations(const struct breaker *breaker, struct ec_json_wri
         ec_json_member_u64(writer, "reservation_id", row->id);
         ec_json_member_u64(writer, "client_id", row->client_id);
         ec_json_member_u64(writer, "bytes", row->bytes);
+        ec_json_member_u64(writer, "taken_bytes", row->taken_bytes);
         ec_json_member_i64(writer, "left_ns", row->end_ns > now_ns ? row->end_ns - now_ns : 0);
         ec_json_object_end(writer);
     }
@@ -334,6 +367,7 @@ static void write_member(const struct member *member, struct ec_json_writer *wri
     ec_json_member_boolean(writer, "awaited", member->asked_sequence != 0);
     ec_json_member_u64(writer, "late", member->late_count);
     ec_json_member_boolean(writer, "exit_asked", member->exit_ns != 0);
+    ec_json_member_boolean(writer, "answered", member->answered);
     ec_json_member_u64(writer, "acked_level", member->answered ? member->acked_level : 0);
     member_ns(writer, "ack_latency_ns", member->answered, member->ack_latency_ns);
     ec_json_member_u64(writer, "freed_bytes", member->answered ? member->freed_bytes : 0);
@@ -354,7 +388,7 @@ static void write_present(struct breaker *breaker, const struct breaker_policy *
         enum ec_breaker_cause cause;
         uint32_t level;
 
-        if (source->kind == SOURCE_FREE || !source_look(source, ec_real_ns()))
+        if (source->kind == SOURCE_FREE || !source_look_exactly(source, ec_real_ns()))
             continue;
         level = level_wanted(&marks, &source->reading, &cause);
         ec_json_object_begin(writer);

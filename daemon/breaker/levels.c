@@ -5,6 +5,8 @@
 #define GROWTH_SPACE_NS INT64_C(7000000) /* readings closer together replace the newest */
 #define GROWTH_WINDOW_NS INT64_C(100000000)
 #define NS_PER_S 1000000000.0
+#define RATE_MAX                                                                                   \
+    (UINT64_C(1) << 52) /* no machine is that fast; a number of any size fits a double */
 
 static uint64_t share_bytes(uint64_t total_bytes, uint32_t permille);
 static bool is_calm(const struct level_machine *machine, const struct level_marks *marks,
@@ -111,6 +113,7 @@ uint64_t growth_bytes_per_s(const struct growth *growth)
     const uint32_t held = growth->count < GROWTH_READINGS ? growth->count : GROWTH_READINGS;
     uint32_t newest, oldest;
     int64_t passed_ns;
+    double rate;
 
     if (held < 2)
         return 0;
@@ -127,9 +130,10 @@ uint64_t growth_bytes_per_s(const struct growth *growth)
     if (passed_ns <= 0 ||
         growth->readings[newest].available_bytes >= growth->readings[oldest].available_bytes)
         return 0;
-    return (uint64_t)((double)(growth->readings[oldest].available_bytes -
-                               growth->readings[newest].available_bytes) *
-                      NS_PER_S / (double)passed_ns);
+    rate = (double)(growth->readings[oldest].available_bytes -
+                    growth->readings[newest].available_bytes) *
+           NS_PER_S / (double)passed_ns;
+    return rate < RATE_MAX ? (uint64_t)rate : RATE_MAX;
 }
 
 int64_t level_next_ns(const struct level_marks *marks, const struct level_reading *reading,

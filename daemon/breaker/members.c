@@ -1,6 +1,9 @@
 /* members.c - what is read out of a client's own segment. */
 #include "breaker/members.h"
 
+#include <stdio.h>
+#include <unistd.h>
+
 #include "clients/clients.h"
 #include "segment/telemetry.h"
 
@@ -37,6 +40,25 @@ uint32_t member_budget_level(const struct member *member, uint32_t eviction_perm
         level = LEVEL_WARNING;
     }
     return level;
+}
+
+/* statm: all pages, resident ones, those of files and shared memory among them, … */
+void member_memory(const struct member *member, uint64_t *resident_bytes, uint64_t *private_bytes)
+{
+    const uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+    unsigned long long resident, shared;
+    char text[128];
+    ssize_t bytes;
+
+    *resident_bytes = *private_bytes = 0;
+    bytes = member->statm_fd < 0 ? -1 : pread(member->statm_fd, text, sizeof text - 1, 0);
+    if (bytes <= 0)
+        return;
+    text[bytes] = '\0';
+    if (sscanf(text, "%*s %llu %llu", &resident, &shared) != 2 || shared > resident)
+        return;
+    *resident_bytes = resident * page_bytes;
+    *private_bytes = (resident - shared) * page_bytes;
 }
 
 bool member_is_in(const struct member *member, uint32_t source)

@@ -13,6 +13,7 @@
 #include "breaker/sharing.h"
 #include "breaker/sources.h"
 #include "segment/breaker_board.h"
+#include "segment/telemetry.h"
 
 struct client;
 
@@ -33,11 +34,15 @@ struct member {
     struct member_traits traits;
     struct source_chain chain;
     int64_t chain_read_ns;
+    int statm_fd; /* of its process; -1: cannot be read */
 
     uint32_t level; /* its own, of its chain and its budgets */
     enum ec_breaker_cause cause;
+    uint64_t history; /* the transition that brought its own level */
+    struct ec_knobs_seen knobs;
     uint32_t budget_level;
     int64_t budget_ns; /* when it was last that high */
+    uint64_t budget_history;
 
     struct ec_breaker_order_seen order; /* what stands in its slot */
     bool is_changed;                    /* order is to be written and told */
@@ -68,6 +73,9 @@ uint64_t member_evictable(const struct member *member);
 /* How far over its budget the worst tag is: LEVEL_WARNING above it, LEVEL_EVICTION above so many
  * thousandths of it; 0: budgets do not count. */
 uint32_t member_budget_level(const struct member *member, uint32_t eviction_permille);
+
+/* Memory of its process: resident, and the anonymous part of that. 0: it cannot be read. */
+void member_memory(const struct member *member, uint64_t *resident_bytes, uint64_t *private_bytes);
 
 bool member_is_in(const struct member *member, uint32_t source);
 

@@ -7,11 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct memory_group_version memory_group_v2 = { "cgroup2", "memory.max", "memory.current",
+const struct memory_group_version memory_group_v2 = { "cgroup2",       "memory.max",
+                                                      "memory.high",   "memory.current",
                                                       "inactive_file", "active_file" };
-const struct memory_group_version memory_group_v1 = { "cgroup", "memory.limit_in_bytes",
+const struct memory_group_version memory_group_v1 = { "cgroup",
+                                                      "memory.limit_in_bytes",
+                                                      NULL,
                                                       "memory.usage_in_bytes",
-                                                      "total_inactive_file", "total_active_file" };
+                                                      "total_inactive_file",
+                                                      "total_active_file" };
 
 /* v1 writes "no limit" as a number near 2^63. */
 #define V1_UNLIMITED (UINT64_MAX / 4)

@@ -33,8 +33,8 @@ bool memory_text_host(const char *meminfo, struct memory_host *host);
 
 /* The two versions of control groups, and their files. */
 struct memory_group_version {
-    const char *type; /* of the file system */
-    const char *limit, *usage, *inactive_file, *active_file;
+    const char *type;                                               /* of the file system */
+    const char *limit, *high, *usage, *inactive_file, *active_file; /* high may be NULL */
 };
 extern const struct memory_group_version memory_group_v1, memory_group_v2;
 

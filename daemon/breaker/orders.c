@@ -387,6 +387,7 @@ static void look_at_exits(struct breaker *breaker, uint32_t index, int64_t now_n
     const int64_t grace_ns = breaker->policy.grace_ms * NS_PER_MS;
     enum ec_breaker_cause cause;
     struct history_item *item;
+    uint64_t private_bytes;
     struct member *member;
 
     if (source->machine.level < LEVEL_EMERGENCY ||
@@ -406,7 +407,7 @@ static void look_at_exits(struct breaker *breaker, uint32_t index, int64_t now_n
     source->exit_ns = now_ns;
     member->exit_ns = now_ns;
     member->exit_source = index;
-    member->resident_bytes = sources_resident_bytes(&breaker->sources, member->client->pid);
+    member_memory(member, &member->resident_bytes, &private_bytes);
     member->order.exit_deadline_ns = now_ns + breaker->policy.save_deadline_ms * NS_PER_MS;
     member->order.cause = cause;
     member->is_changed = true;

@@ -8,6 +8,7 @@
 #include "daemon/config.h"
 
 #define NS_PER_MS INT64_C(1000000)
+#define NEAR_PERMILLE 30 /* beyond the way back from level 1 */
 
 /* Integers and booleans. */
 static const struct value_row {
@@ -55,6 +56,7 @@ static const struct list_row {
 };
 
 static const char *const action_names[ACTION_COUNT] = {
+    [ACTION_SAMPLING] = "sampling",
     [ACTION_EVICT] = "evict",
     [ACTION_ORDERS] = "orders",
     [ACTION_TRIM] = "trim",
@@ -64,6 +66,7 @@ static const char *const action_names[ACTION_COUNT] = {
     [ACTION_SHADOWS] = "shadows",
     [ACTION_LOD] = "lod",
     [ACTION_POST_EFFECTS] = "post_effects",
+    [ACTION_STEP_RATE] = "step_rate",
     [ACTION_EXIT] = "exit",
 };
 
@@ -150,6 +153,16 @@ struct level_marks policy_marks(const struct breaker_policy *policy)
         .full_permille = (uint32_t)policy->psi_full_permille,
         .ceiling_permille = (uint32_t)policy->psi_ceiling_permille,
     };
+}
+
+uint32_t policy_near_permille(const struct breaker_policy *policy)
+{
+    const int64_t near = policy->warning_permille + policy->hysteresis_permille + NEAR_PERMILLE;
+
+    /* Marks in bytes are another share of each source. */
+    if (policy->warning_bytes > 0 || policy->eviction_bytes > 0 || policy->emergency_bytes > 0)
+        return 1000;
+    return near < 1000 ? (uint32_t)near : 1000;
 }
 
 struct level_tick policy_tick(const struct breaker_policy *policy)

@@ -17,18 +17,20 @@ struct config;
 
 #define POLICY_COMMAND_BYTES 1024
 
-/* What can be done at a level. The rows of actions.c say what each one is. */
+/* What can be done at a level. Each has its own effect in the history of transitions. */
 enum breaker_action {
-    ACTION_EVICT,
-    ACTION_ORDERS,
-    ACTION_TRIM,
-    ACTION_PARTICLES,
-    ACTION_AUDIO,
-    ACTION_QUALITY,
-    ACTION_SHADOWS,
-    ACTION_LOD,
-    ACTION_POST_EFFECTS,
-    ACTION_EXIT,
+    ACTION_SAMPLING,     /* look at each client's memory ten times a second */
+    ACTION_EVICT,        /* assets that are evictable and that nobody holds */
+    ACTION_ORDERS,       /* ask clients for bytes */
+    ACTION_TRIM,         /* and their allocators for what they keep */
+    ACTION_PARTICLES,    /* knobs: those who read the policy turn them */
+    ACTION_AUDIO,        /* pause what nobody misses */
+    ACTION_QUALITY,      /* the lowest preset */
+    ACTION_SHADOWS,      /* off */
+    ACTION_LOD,          /* coarser */
+    ACTION_POST_EFFECTS, /* off */
+    ACTION_STEP_RATE,    /* half the rate of clocks that allow it */
+    ACTION_EXIT,         /* ask clients to save and leave, one at a time */
     ACTION_COUNT
 };
 
@@ -59,6 +61,8 @@ int policy_set(struct breaker_policy *policy, struct ec_json_span members, struc
 void policy_write(const struct breaker_policy *policy, struct ec_json_writer *writer);
 
 struct level_marks policy_marks(const struct breaker_policy *policy);
+/* With less left than this each look has to be exact. */
+uint32_t policy_near_permille(const struct breaker_policy *policy);
 struct level_tick policy_tick(const struct breaker_policy *policy);
 
 /* Is the action done at this level? What a level does, the higher ones do too. */

@@ -5,8 +5,9 @@
 
 #include "foundation/error.h"
 
-uint32_t reservations_add(struct reservations *reservations, uint32_t client_id, uint64_t bytes,
-                          int64_t end_ns)
+static uint64_t difference(uint64_t more, uint64_t less);
+
+uint32_t reservations_add(struct reservations *reservations, const struct reservation *wanted)
 {
     for (unsigned i = 0; i < RESERVATIONS_MAX; i++) {
         struct reservation *row = &reservations->rows[i];
@@ -15,7 +16,9 @@ uint32_t reservations_add(struct reservations *reservations, uint32_t client_id,
             continue;
         if (++reservations->last_id == 0)
             reservations->last_id = 1;
-        *row = (struct reservation) { reservations->last_id, client_id, bytes, end_ns };
+        *row = *wanted;
+        row->id = reservations->last_id;
+        row->taken_bytes = 0;
         return row->id;
     }
     return 0;
@@ -44,6 +47,48 @@ int reservations_release(struct reservations *reservations, uint32_t client_id, 
     return EC_OK;
 }
 
+bool reservations_any(const struct reservations *reservations, uint32_t client_id)
+{
+    for (unsigned i = 0; i < RESERVATIONS_MAX; i++)
+        if (reservations->rows[i].id != 0 && reservations->rows[i].client_id == client_id)
+            return true;
+    return false;
+}
+
+/* No row takes more than the client has grown by since it was granted, and all of them together no more
+ * than since the first. */
+bool reservations_take(struct reservations *reservations, uint32_t client_id, uint64_t held_bytes)
+{
+    uint64_t first_bytes = 0, taken_bytes = 0;
+    uint32_t after = 0;
+    bool changed = false;
+
+    for (;;) {
+        struct reservation *next = NULL;
+        uint64_t bytes, left_bytes;
+
+        for (unsigned i = 0; i < RESERVATIONS_MAX; i++) {
+            struct reservation *row = &reservations->rows[i];
+
+            if (row->id > after && row->client_id == client_id &&
+                (next == NULL || row->id < next->id))
+                next = row;
+        }
+        if (next == NULL)
+            return changed;
+        if (after == 0)
+            first_bytes = next->held_bytes;
+        after = next->id;
+        bytes = difference(held_bytes, next->held_bytes);
+        left_bytes = difference(difference(held_bytes, first_bytes), taken_bytes);
+        bytes = bytes < left_bytes ? bytes : left_bytes;
+        bytes = bytes < next->bytes ? bytes : next->bytes;
+        changed = changed || bytes != next->taken_bytes;
+        next->taken_bytes = bytes;
+        taken_bytes += bytes;
+    }
+}
+
 unsigned reservations_end_client(struct reservations *reservations, uint32_t client_id)
 {
     unsigned ended = 0;
@@ -66,4 +111,9 @@ unsigned reservations_expire(struct reservations *reservations, int64_t now_ns)
             ended++;
         }
     return ended;
+}
+
+static uint64_t difference(uint64_t more, uint64_t less)
+{
+    return more > less ? more - less : 0;
 }

@@ -117,9 +117,21 @@ static uint64_t make_room(struct breaker *breaker, uint32_t client_id, uint64_t 
 static int grant(struct breaker *breaker, const struct waiting *wanted, int64_t now_ns,
                  struct ec_json_writer *writer, struct ec_error *why)
 {
-    const uint32_t id = reservations_add(&breaker->reservations, wanted->client_id, wanted->bytes,
-                                         now_ns + wanted->hold_ns);
+    const struct member *member = breaker_member(breaker, wanted->client_id);
+    struct reservation row = {
+        .client_id = wanted->client_id,
+        .bytes = wanted->bytes,
+        .end_ns = now_ns + wanted->hold_ns,
+        .held_bytes = UINT64_MAX, /* not known: then nothing of it counts as taken */
+    };
+    uint64_t resident_bytes = 0, held_bytes = 0;
+    uint32_t id;
 
+    if (member != NULL)
+        member_memory(member, &resident_bytes, &held_bytes);
+    if (resident_bytes != 0)
+        row.held_bytes = held_bytes;
+    id = reservations_add(&breaker->reservations, &row);
     if (id == 0)
         return ec_fail(why, EC_ERR_LIMIT, "there are %d reservations, and no more can be",
                        RESERVATIONS_MAX);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "breaker/memory_text.h"
@@ -16,6 +17,9 @@
 #define PRESSURE_NS INT64_C(250000000) /* so reading more often than this only costs */
 #define STALLED_NS INT64_C(2500000000) /* the kernel adds up waiting times every two seconds */
 
+/* With less than this free the kernel takes file pages away to serve others: usage then says little. */
+#define RECLAIM_PERMILLE 30
+
 /* More than this of a group is left: what exactly does not matter, and its statistics are not read. */
 #define PLENTY_PERMILLE 500
 
@@ -24,18 +28,22 @@ static const struct kind_row {
     const struct memory_group_version *version;
 } kind_rows[] = { { SOURCE_GROUP_V2, &memory_group_v2 }, { SOURCE_GROUP_V1, &memory_group_v1 } };
 
-static void add_own_groups(struct sources *sources);
+static unsigned add_own_groups(struct sources *sources);
 static int add_named_groups(struct sources *sources, const char *groups, struct ec_error *why);
 static uint32_t add_group(struct sources *sources, const struct kind_row *row,
                           const char *directory);
 static bool group_directory(struct sources *sources, const char *pid, const struct kind_row *row,
                             char *directory, size_t bytes, size_t *mount_bytes);
+static bool is_quiet(const struct source *source, int64_t now_ns);
+static bool used_bytes(const struct source *source, uint64_t *used);
 static bool look_host(struct source *source);
 static bool look_group(struct source *source, int64_t now_ns);
+static bool read_limit(const char *max, const char *high, uint64_t *limit_bytes);
 static void deduct_reserved(struct source *source);
 static void look_pressure(struct source *source, int64_t now_ns);
 static void source_open(struct source *source, enum source_kind kind, const char *name);
 static void source_close(struct source *source);
+static void forget_absent(struct sources *sources, const char *name);
 static int open_in(const char *directory, const char *file);
 static bool read_fd(int fd, char *text);
 static bool read_path(const char *directory, const char *name, const char *file, char *text,
@@ -47,10 +55,11 @@ int sources_init(struct sources *sources, const char *proc, const char *groups,
     struct source *host = &sources->source[SOURCES_HOST];
     int rc = EC_OK;
 
-    *sources = (struct sources) { .high = 1 };
+    *sources = (struct sources) { .high = 1, .near_permille = 1000, .is_named = groups[0] != '\0' };
     snprintf(sources->proc, sizeof sources->proc, "%s", proc);
     source_open(host, SOURCE_HOST, "host");
     host->own = true;
+    host->near_permille = sources->near_permille;
     host->usage_fd = open_in(proc, "meminfo");
     if (host->usage_fd < 0 || !look_host(host)) {
         sources_finish(sources);
@@ -61,10 +70,10 @@ int sources_init(struct sources *sources, const char *proc, const char *groups,
         sources_note_absent(sources, "pressure", strerror(errno));
     else if (look_pressure(host, 1), host->stalled.at_ns == 0)
         sources_note_absent(sources, "pressure", "the kernel keeps no account of it");
-    if (groups[0] == '\0')
-        add_own_groups(sources);
-    else
+    if (sources->is_named)
         rc = add_named_groups(sources, groups, why);
+    else if (add_own_groups(sources) == 0)
+        sources_note_absent(sources, "own groups", "no control group limits the daemon's memory");
     if (rc < 0)
         sources_finish(sources);
     return rc;
@@ -89,6 +98,35 @@ void sources_note_absent(struct sources *sources, const char *name, const char *
     absent = &sources->absent[sources->absent_count++];
     snprintf(absent->name, sizeof absent->name, "%s", name);
     snprintf(absent->reason, sizeof absent->reason, "%s", reason);
+}
+
+static void forget_absent(struct sources *sources, const char *name)
+{
+    for (unsigned i = 0; i < sources->absent_count; i++)
+        if (strcmp(sources->absent[i].name, name) == 0) {
+            sources->absent[i] = sources->absent[--sources->absent_count];
+            return;
+        }
+}
+
+void sources_set_near(struct sources *sources, uint32_t permille)
+{
+    sources->near_permille = permille;
+    for (uint32_t i = 0; i < sources->high; i++)
+        sources->source[i].near_permille = permille;
+}
+
+void sources_refresh_own(struct sources *sources)
+{
+    if (sources->is_named)
+        return;
+    for (uint32_t i = SOURCES_HOST + 1; i < sources->high; i++)
+        sources->source[i].own = false;
+    if (add_own_groups(sources) > 0)
+        forget_absent(sources, "own groups");
+    for (uint32_t i = SOURCES_HOST + 1; i < sources->high; i++)
+        if (!sources->source[i].own && sources->source[i].users == 0)
+            source_close(&sources->source[i]);
 }
 
 void sources_chain(struct sources *sources, pid_t pid, struct source_chain *chain)
@@ -129,28 +167,29 @@ void sources_release(struct sources *sources, struct source_chain *chain)
     chain->count = 0;
 }
 
-/* statm: all pages, resident ones, … */
-uint64_t sources_resident_bytes(const struct sources *sources, pid_t pid)
+int sources_open_statm(const struct sources *sources, pid_t pid)
 {
-    char name[24], text[128];
-    const char *resident;
-    uint64_t pages;
+    char name[32];
 
-    snprintf(name, sizeof name, "%d", (int)pid);
-    if (!read_path(sources->proc, name, "statm", text, sizeof text))
-        return 0;
-    resident = strchr(text, ' ');
-    if (resident == NULL || !memory_text_number(resident + 1, &pages))
-        return 0;
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    snprintf(name, sizeof name, "%d/statm", (int)pid);
+    return open_in(sources->proc, name);
 }
 
 bool source_look(struct source *source, int64_t now_ns)
 {
+    look_pressure(source, now_ns);
+    return is_quiet(source, now_ns) || source_look_exactly(source, now_ns);
+}
+
+bool source_look_exactly(struct source *source, int64_t now_ns)
+{
     source->readable = source->kind == SOURCE_HOST ? look_host(source) : look_group(source, now_ns);
+    source->exact.at_ns =
+        source->readable && source->has_quick && used_bytes(source, &source->exact.used_bytes)
+            ? now_ns
+            : 0;
     if (!source->readable)
         return false;
-    look_pressure(source, now_ns);
     deduct_reserved(source);
     growth_add(&source->growth, now_ns, source->reading.available_bytes);
     if (source->reading.available_bytes < source->lowest_bytes)
@@ -158,8 +197,40 @@ bool source_look(struct source *source, int64_t now_ns)
     return true;
 }
 
-/* The groups of this process, up to the root. */
-static void add_own_groups(struct sources *sources)
+/* Whether no more than a little can have changed since the last exact look. */
+static bool is_quiet(const struct source *source, int64_t now_ns)
+{
+    const uint64_t total_bytes = source->reading.total_bytes;
+    uint64_t used, gone_bytes, left_bytes;
+
+    if (!source->readable || source->exact.at_ns == 0 ||
+        now_ns - source->exact.at_ns >= SOURCE_EXACT_NS || now_ns < source->exact.at_ns ||
+        !used_bytes(source, &used) || used >= total_bytes)
+        return false;
+    gone_bytes = used > source->exact.used_bytes ? used - source->exact.used_bytes : 0;
+    left_bytes = source->reading.available_bytes;
+    left_bytes = left_bytes > gone_bytes ? left_bytes - gone_bytes : 0;
+    return level_permille(gone_bytes, total_bytes) < SOURCE_QUIET_PERMILLE &&
+           level_permille(total_bytes - used, total_bytes) >= RECLAIM_PERMILLE &&
+           level_permille(left_bytes, total_bytes) >= source->near_permille;
+}
+
+/* The cheap number: what is not free of the host, what is charged to a group. */
+static bool used_bytes(const struct source *source, uint64_t *used)
+{
+    char text[TEXT_BYTES];
+    struct sysinfo host;
+
+    if (source->kind != SOURCE_HOST)
+        return read_fd(source->usage_fd, text) && memory_text_number(text, used);
+    if (sysinfo(&host) < 0)
+        return false;
+    *used = ((uint64_t)host.totalram - host.freeram) * host.mem_unit;
+    return true;
+}
+
+/* The groups of this process, up to the root. Returns how many of them have a limit. */
+static unsigned add_own_groups(struct sources *sources)
 {
     unsigned found = 0;
 
@@ -183,8 +254,7 @@ static void add_own_groups(struct sources *sources)
             *slash = '\0';
         }
     }
-    if (found == 0)
-        sources_note_absent(sources, "own groups", "no control group limits the daemon's memory");
+    return found;
 }
 
 static int add_named_groups(struct sources *sources, const char *groups, struct ec_error *why)
@@ -214,7 +284,7 @@ static int add_named_groups(struct sources *sources, const char *groups, struct 
 static uint32_t add_group(struct sources *sources, const struct kind_row *row,
                           const char *directory)
 {
-    char text[64];
+    char text[64], high[64] = "max";
     uint64_t limit_bytes;
     struct source *source;
     uint32_t at = 1;
@@ -224,8 +294,10 @@ static uint32_t add_group(struct sources *sources, const struct kind_row *row,
     for (uint32_t i = 1; i < sources->high; i++)
         if (sources->source[i].kind == row->kind && strcmp(sources->source[i].name, directory) == 0)
             return i;
+    if (row->version->high != NULL)
+        read_path(directory, NULL, row->version->high, high, sizeof high);
     if (!read_path(directory, NULL, row->version->limit, text, sizeof text) ||
-        !memory_text_number(text, &limit_bytes) || limit_bytes == MEMORY_UNLIMITED)
+        !read_limit(text, high, &limit_bytes) || limit_bytes == MEMORY_UNLIMITED)
         return SOURCES_HOST;
     while (at < SOURCES_MAX && sources->source[at].kind != SOURCE_FREE)
         at++;
@@ -238,6 +310,10 @@ static uint32_t add_group(struct sources *sources, const struct kind_row *row,
     source->usage_fd = open_in(directory, row->version->usage);
     source->stat_fd = open_in(directory, "memory.stat");
     source->limit_fd = open_in(directory, row->version->limit);
+    source->near_permille = sources->near_permille;
+    source->has_quick = true;
+    if (row->version->high != NULL)
+        source->high_fd = open_in(directory, row->version->high);
     if (row->kind == SOURCE_GROUP_V2)
         source->pressure_fd = open_in(directory, "memory.pressure");
     if (source->usage_fd < 0 || source->limit_fd < 0) {
@@ -274,9 +350,13 @@ static bool look_host(struct source *source)
 {
     char text[TEXT_BYTES];
     struct memory_host host;
+    struct sysinfo real;
 
     if (!read_fd(source->usage_fd, text) || !memory_text_host(text, &host))
         return false;
+    /* In some containers meminfo tells of another memory than the kernel does. */
+    source->has_quick =
+        sysinfo(&real) == 0 && (uint64_t)real.totalram * real.mem_unit == host.total_bytes;
     source->reading.total_bytes = source->limit_bytes = host.total_bytes;
     source->reading.available_bytes = host.available_bytes;
     source->kernel_bytes = host.kernel_bytes;
@@ -287,13 +367,18 @@ static bool look_group(struct source *source, int64_t now_ns)
 {
     const struct memory_group_version *version =
         source->kind == SOURCE_GROUP_V2 ? &memory_group_v2 : &memory_group_v1;
-    char text[TEXT_BYTES];
+    const uint64_t limit_bytes = source->limit_bytes;
+    char text[TEXT_BYTES], high[TEXT_BYTES];
     uint64_t usage_bytes, left_bytes;
 
     if (source->limit_read_ns == 0 || now_ns - source->limit_read_ns >= LIMIT_NS) {
-        if (!read_fd(source->limit_fd, text) || !memory_text_number(text, &source->limit_bytes))
+        if (!read_fd(source->high_fd, high))
+            strcpy(high, "max");
+        if (!read_fd(source->limit_fd, text) || !read_limit(text, high, &source->limit_bytes))
             return false;
         source->limit_read_ns = now_ns;
+        if (source->limit_bytes != limit_bytes)
+            source->growth = (struct growth) { 0 }; /* nothing grew: there is less, or more */
     }
     if (!read_fd(source->usage_fd, text) || !memory_text_number(text, &usage_bytes))
         return false;
@@ -303,6 +388,19 @@ static bool look_group(struct source *source, int64_t now_ns)
         left_bytes = memory_text_group_left(version, source->limit_bytes, usage_bytes, text);
     source->reading.total_bytes = source->limit_bytes;
     source->reading.available_bytes = left_bytes;
+    return true;
+}
+
+/* Above memory.high the kernel makes programs wait long before it refuses or kills: that is the limit
+ * that a game feels. */
+static bool read_limit(const char *max, const char *high, uint64_t *limit_bytes)
+{
+    uint64_t high_bytes;
+
+    if (!memory_text_number(max, limit_bytes))
+        return false;
+    if (memory_text_number(high, &high_bytes) && high_bytes < *limit_bytes)
+        *limit_bytes = high_bytes;
     return true;
 }
 
@@ -360,6 +458,7 @@ static void source_open(struct source *source, enum source_kind kind, const char
         .usage_fd = -1,
         .stat_fd = -1,
         .limit_fd = -1,
+        .high_fd = -1,
         .pressure_fd = -1,
         .lowest_bytes = UINT64_MAX,
     };
@@ -368,7 +467,7 @@ static void source_open(struct source *source, enum source_kind kind, const char
 
 static void source_close(struct source *source)
 {
-    int *const fds[] = { &source->usage_fd, &source->stat_fd, &source->limit_fd,
+    int *const fds[] = { &source->usage_fd, &source->stat_fd, &source->limit_fd, &source->high_fd,
                          &source->pressure_fd };
 
     if (source->kind == SOURCE_FREE)

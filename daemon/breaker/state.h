@@ -2,6 +2,7 @@
  *
  *   breaker.c          life, the tick, levels, what is told to whom
  *   orders.c           who is asked for how much, who answered, who is asked to leave
+ *   effects.c          what was seen of knobs, clocks and of each client's memory
  *   reserving.c        room that a client asks for beforehand
  *   breaker_commands.c the JSON edge
  *
@@ -17,6 +18,7 @@
 #include "breaker/members.h"
 #include "breaker/policy.h"
 #include "breaker/reservations.h"
+#include "breaker/samples.h"
 #include "breaker/sources.h"
 #include "breaker/wakeups.h"
 
@@ -54,11 +56,15 @@ struct breaker {
     struct reservations reservations;
     struct waiting waiting[WAITING_MAX];
     struct history history;
+    struct samples *samples;
+    int64_t sampled_ns;
+    uint32_t halved; /* clocks that were seen at half their rate */
     struct alarm_hook alarm;
 
     uint32_t level; /* of all */
     enum ec_breaker_cause cause;
-    int64_t since_ns; /* when it was entered or tripped again */
+    int64_t since_ns;       /* when it was entered or tripped again */
+    uint64_t level_history; /* the transition that brought it */
     char reason[BREAKER_REASON_BYTES];
     int64_t manual_ns; /* of the last trip or reset by hand */
     struct {
@@ -71,7 +77,7 @@ struct breaker {
     int64_t looked_ns;
     uint64_t looks;
     int64_t look_cost_ns; /* of all looks */
-    int64_t chains_ns, budgets_ns;
+    int64_t chains_ns, own_chain_ns, budgets_ns;
     int64_t
         barren_ns;  /* when an eviction last found nothing to free; 0: not since the level rose */
     bool is_locked; /* in memory */
@@ -104,6 +110,11 @@ uint64_t orders_share(const struct breaker *breaker, uint32_t source, uint64_t b
 
 /* Write the slots that changed, and tell their clients; all of them when the level of all changed. */
 void orders_publish(struct breaker *breaker, bool tell_all);
+
+/* ---- effects.c ------------------------------------------------------------------------------- */
+
+/* Take over what was seen of actions since the last look. Returns whether clients are sampled now. */
+bool effects_look(struct breaker *breaker, int64_t now_ns);
 
 /* ---- reserving.c ------------------------------------------------------------------------------ */
 

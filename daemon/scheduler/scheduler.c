@@ -155,9 +155,11 @@ static void *run(void *context)
             return NULL;
         now_ns = sleeper_now_ns(&scheduler->sleeper);
         sum = news_sum(state);
-        /* acquire: partner is the main loop's release store of the level; what it wrote before is
-         * older than what sleepers are told here. */
-        state->level = atomic_load_explicit(&scheduler->page->breaker_level, memory_order_acquire);
+        /* acquire: partner is the release add in scheduler_breaker_changed(); the levels that the
+         * main loop wrote before are older than what sleepers are told here. */
+        state->breaker_change =
+            atomic_load_explicit(&scheduler->breaker_change, memory_order_acquire);
+        state->halve = atomic_load_explicit(&scheduler->halve, memory_order_relaxed);
         take_orders(scheduler, now_ns);
         scheduler_turn(state, now_ns, &outcome);
         scheduler_publish(state, &outcome, now_ns, scheduler->page);
@@ -185,6 +187,19 @@ int scheduler_start(struct scheduler *scheduler, struct ec_error *why)
 void scheduler_kick(struct scheduler *scheduler)
 {
     sleeper_kick(&scheduler->sleeper);
+}
+
+void scheduler_breaker_changed(struct scheduler *scheduler, bool halve)
+{
+    atomic_store_explicit(&scheduler->halve, halve, memory_order_relaxed);
+    /* Release: pairs with the acquire load in run(). */
+    atomic_fetch_add_explicit(&scheduler->breaker_change, 1, memory_order_release);
+    scheduler_kick(scheduler);
+}
+
+uint32_t scheduler_halved(const struct scheduler *scheduler)
+{
+    return atomic_load_explicit(&scheduler->state.halved_count, memory_order_relaxed);
 }
 
 static void stop(struct scheduler *scheduler)

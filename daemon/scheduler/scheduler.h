@@ -44,9 +44,14 @@ int scheduler_create(const struct scheduler_desc *desc, struct scheduler **sched
 int scheduler_start(struct scheduler *scheduler, struct ec_error *why);
 void scheduler_destroy(struct scheduler *scheduler);
 
-/* Make a turn now: the breaker's level was changed in the page (release store), and who sleeps on a
- * step clock has to be told. Without it they hear of it at the next step. Thread: any. */
+/* Make a turn now. Thread: any. */
 void scheduler_kick(struct scheduler *scheduler);
+
+/* A level of the breaker was changed in shared memory: who sleeps on a step clock is told now, not at
+ * the next step. halve: clocks that allow it go at half their rate until it is called without.
+ * Thread: any. */
+void scheduler_breaker_changed(struct scheduler *scheduler, bool halve);
+uint32_t scheduler_halved(const struct scheduler *scheduler); /* clocks that go so */
 
 /* What the thread was granted: {class, priority, memory_locked, exact_timers, refused?}, one JSON
  * object. */

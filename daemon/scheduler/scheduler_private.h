@@ -30,6 +30,9 @@ struct scheduler {
     _Atomic uint32_t running; /* futex: 1 when the thread has its rights */
     _Atomic bool stopping;
 
+    _Atomic uint32_t breaker_change; /* raised by the main loop */
+    _Atomic bool halve;
+
     struct desk *desk; /* NULL without the rest of the daemon */
 };
 

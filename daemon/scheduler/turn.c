@@ -343,19 +343,21 @@ static bool advance(struct scheduler_state *state, uint32_t i, const struct pass
     return true;
 }
 
-/* Level 3 halves the rate of clocks that allow it, from their next step on. */
+/* Halve the rate of clocks that allow it, from their next step on, or give it back. */
 static void follow_breaker(struct scheduler_state *state)
 {
-    bool halve = state->level >= SCHEDULER_BREAKER_HALVES;
+    uint32_t halved = 0;
 
     for (uint32_t i = 0; i < state->clock_count; i++) {
         struct scheduler_clock *clock = &state->clock[i];
 
-        if (!clock->halvable || clock->halved == halve)
+        halved += clock->halvable && state->halve;
+        if (!clock->halvable || clock->halved == state->halve)
             continue;
-        clock->halved = halve;
+        clock->halved = state->halve;
         announce_period(state, i);
     }
+    atomic_store_explicit(&state->halved_count, halved, memory_order_relaxed);
 }
 
 static bool has_come(const struct scheduler_state *state, const struct wait *wait, int64_t now_ns)
@@ -476,9 +478,9 @@ void scheduler_state_write(struct scheduler_state *state, int64_t now_ns,
 void scheduler_publish(struct scheduler_state *state, const struct scheduler_outcome *outcome,
                        int64_t now_ns, struct ec_clock_page *page)
 {
-    bool all = outcome->tell || state->level != state->breaker_level;
+    bool all = outcome->tell || state->breaker_change != state->breaker_told;
 
-    state->breaker_level = state->level;
+    state->breaker_told = state->breaker_change;
     atomic_store_explicit(&page->heartbeat_ns, now_ns, memory_order_relaxed);
     if (outcome->snapshot_changed)
         ec_clock_page_write(page, &state->snapshot);

@@ -54,8 +54,7 @@
 #define SCHEDULER_CHECKPOINTS 32 /* the oldest goes */
 #define SCHEDULER_PASTS 64       /* changes of rate that roll-back can undo */
 #define SCHEDULER_MEMBERS 128
-#define SCHEDULER_WAITS 256         /* as many as there are orders */
-#define SCHEDULER_BREAKER_HALVES 3u /* from this level on */
+#define SCHEDULER_WAITS 256 /* as many as there are orders */
 
 struct scheduler_clock {
     uint64_t step;                   /* the newest that was announced */
@@ -120,9 +119,11 @@ struct scheduler_state {
     struct ec_clock_snapshot snapshot; /* what the page holds, or will after the next publish */
     struct scheduler_clock clock[EC_STEP_CLOCKS_MAX];
     uint32_t clock_count;
-    uint32_t level;         /* of the breaker; set it before a turn */
-    uint32_t breaker_level; /* that sleepers were told of */
-    int64_t deadline_ns;    /* of the next turn */
+    bool halve;              /* clocks that allow it: the breaker's wish; set it before a turn */
+    uint32_t breaker_change; /* another number: levels changed; set it before a turn */
+    uint32_t breaker_told;   /* that sleepers were told of */
+    _Atomic uint32_t halved_count; /* clocks at half their rate, or soon */
+    int64_t deadline_ns;           /* of the next turn */
     _Atomic uint64_t discontinuities;
     _Atomic int64_t gap_ns; /* the last one */
 
@@ -192,7 +193,7 @@ void scheduler_turn(struct scheduler_state *state, int64_t now_ns,
                     struct scheduler_outcome *outcome);
 
 /* Store what a turn found, and wake those who sleep on a clock that changed: one system call for
- * each such clock. Tells sleepers of a new breaker level, too. */
+ * each such clock. Tells sleepers of new breaker levels, too. */
 void scheduler_publish(struct scheduler_state *state, const struct scheduler_outcome *outcome,
                        int64_t now_ns, struct ec_clock_page *page);
 

@@ -82,6 +82,20 @@ EC_API void ec_breaker_answer(struct ec_client *client, const struct ec_breaker_
 /* The same without a policy: something was done for a level, and for the order that is newest now. */
 EC_API void ec_breaker_ack(struct ec_client *client, uint32_t level, uint64_t freed_bytes);
 
+/* Say what turning a knob gave back, such as particles that were freed because of particle_rate. Only
+ * the program can tell one knob from another; breaker.history shows it with the transition. That the
+ * knobs of a level were read is noted by itself. */
+enum ec_breaker_knob {
+    EC_BREAKER_KNOB_PARTICLES,
+    EC_BREAKER_KNOB_AUDIO,
+    EC_BREAKER_KNOB_QUALITY,
+    EC_BREAKER_KNOB_SHADOWS,
+    EC_BREAKER_KNOB_LOD,
+    EC_BREAKER_KNOB_POST_EFFECTS,
+};
+EC_API void ec_breaker_knob_turned(struct ec_client *client, enum ec_breaker_knob knob,
+                                   uint64_t freed_bytes);
+
 /* Say from time to time, such as once per frame, how much could be given back if it were asked for: by
  * this the daemon shares out what it needs. Until the first call all that the tags hold counts. */
 EC_API void ec_breaker_offer(struct ec_client *client, uint64_t evictable_bytes);

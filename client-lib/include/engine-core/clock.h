@@ -100,10 +100,10 @@ struct ec_step {
     uint64_t steps_skipped; /* of these, how many the clock leaves out because they came too late */
     int64_t due_ns; /* when the newest step was due, in time of its source: its logical time */
     uint64_t epoch; /* of time; due times and steps of two epochs have no difference */
-    uint32_t breaker_level;
-    bool breaker_changed; /* since the last call */
-    bool epoch_changed;   /* since the last call: time went back, or stood still; start from step */
-    bool stale;           /* the daemon did not announce this step; it was computed here */
+    uint32_t breaker_level; /* of this program, as ec_breaker_level() tells it */
+    bool breaker_changed;   /* since the last call */
+    bool epoch_changed; /* since the last call: time went back, or stood still; start from step */
+    bool stale;         /* the daemon did not announce this step; it was computed here */
 };
 
 /* Sleep until a step after the last one told, or a change of the breaker or the epoch. A step that was

@@ -1,4 +1,4 @@
-/* engine-ctl breaker policy, history, rehearse */
+/* engine-ctl breaker policy, history, rehearse, samples */
 #include "engine-ctl/json_read.h"
 #include "engine-ctl/print.h"
 #include "engine-ctl/verb.h"
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define HISTORY_MAX 256
+#define SAMPLES_MAX 8192
 
 static char *params_of(const char *name, const char *json);
 static int show(struct ctl *ctl, const char *method, char *params, void (*print)(const cJSON *));
@@ -15,6 +16,7 @@ static void print_values(const cJSON *result);
 static void print_rehearsal(const cJSON *result);
 static void print_actions(const cJSON *actions);
 static void print_history(const struct ctl *ctl, const cJSON *result);
+static void print_samples(const struct ctl *ctl, const cJSON *result);
 
 int verb_breaker_policy(struct ctl *ctl, const struct verb_input *input)
 {
@@ -50,6 +52,31 @@ int verb_breaker_history(struct ctl *ctl, const struct verb_input *input)
     rc = ctl_call(ctl, "breaker.history", params, &answer);
     if (rc == EXIT_DONE) {
         print_history(ctl, answer.tree);
+        rc = ctl_flush();
+    }
+    json_answer_finish(&answer);
+    return rc;
+}
+
+int verb_breaker_samples(struct ctl *ctl, const struct verb_input *input)
+{
+    long long limit = 100, client_id = 0;
+    struct json_answer answer;
+    char params[64];
+    int rc;
+
+    if (input->options[0] != NULL && !verb_number(input->options[0], 1, UINT32_MAX, &client_id))
+        return ctl_fail(EXIT_USAGE, "breaker samples: --client is \"%s\", expected an id",
+                        input->options[0]);
+    if (input->options[1] != NULL && !verb_number(input->options[1], 1, SAMPLES_MAX, &limit))
+        return ctl_fail(EXIT_USAGE, "breaker samples: --limit is \"%s\", expected 1..%d",
+                        input->options[1], SAMPLES_MAX);
+    snprintf(params, sizeof params, "{\"client_id\":%lld,\"limit\":%lld}", client_id, limit);
+    if (ctl->json)
+        return ctl_call_and_print(ctl, "breaker.samples", params);
+    rc = ctl_call(ctl, "breaker.samples", params, &answer);
+    if (rc == EXIT_DONE) {
+        print_samples(ctl, answer.tree);
         rc = ctl_flush();
     }
     json_answer_finish(&answer);
@@ -175,4 +202,32 @@ static void print_history(const struct ctl *ctl, const cJSON *result)
         table_print(&table, stdout, ctl->colours);
     else
         printf("no transitions so far\n");
+}
+
+/* The newest first; times count back from it. */
+static void print_samples(const struct ctl *ctl, const cJSON *result)
+{
+    static const struct column columns[] = {
+        { "AGO", true },     { "CLIENT", true },  { "LEVEL", true },     { "RESIDENT", true },
+        { "PRIVATE", true }, { "IN TAGS", true }, { "AVAILABLE", true },
+    };
+    struct table table = { .columns = columns, .column_count = 7 };
+    const cJSON *items = json_member(result, "items"), *item;
+    const double newest_ns = json_number(cJSON_GetArrayItem(items, 0), "at_ns");
+    char text[TEXT_BYTES];
+
+    cJSON_ArrayForEach(item, items)
+    {
+        table_cell(&table, "%.1f s", (newest_ns - json_number(item, "at_ns")) / 1e9);
+        table_cell(&table, "%.0f", json_number(item, "client_id"));
+        table_cell(&table, "%.0f", json_number(item, "level"));
+        table_cell(&table, "%s", bytes_text(text, json_number(item, "resident_bytes")));
+        table_cell(&table, "%s", bytes_text(text, json_number(item, "private_bytes")));
+        table_cell(&table, "%s", bytes_text(text, json_number(item, "tagged_bytes")));
+        table_cell(&table, "%s", bytes_text(text, json_number(item, "available_bytes")));
+    }
+    if (table.cell_count > 0)
+        table_print(&table, stdout, ctl->colours);
+    else
+        printf("nothing was sampled: no level with the action \"sampling\" was in force\n");
 }

@@ -11,6 +11,10 @@
 
 static void print_breaker(const struct ctl *ctl, const cJSON *result);
 static void print_source(const cJSON *result);
+static void print_sources(const struct ctl *ctl, const cJSON *sources);
+static void print_clients(const struct ctl *ctl, const cJSON *clients);
+static void print_reservations(const cJSON *reservations);
+static void print_absent(const cJSON *absent);
 static void print_level(const struct ctl *ctl, const cJSON *result);
 
 int verb_breaker_get(struct ctl *ctl, const struct verb_input *input)
@@ -86,14 +90,6 @@ int verb_breaker_reset(struct ctl *ctl, const struct verb_input *input)
 
 static void print_breaker(const struct ctl *ctl, const cJSON *result)
 {
-    static const struct column columns[] = {
-        { "CLIENT", true }, { "NAME", false }, { "ANSWERED", true },
-        { "AFTER", true },  { "FREED", true },
-    };
-    struct table clients = { .columns = columns, .column_count = 5 };
-    char text[TEXT_BYTES];
-    const cJSON *client;
-
     print_level(ctl, result);
     if (json_number(result, "level") > 0) {
         char *reason = tame(strdup(json_text(result, "reason")));
@@ -102,16 +98,101 @@ static void print_breaker(const struct ctl *ctl, const cJSON *result)
         free(reason);
     }
     print_source(result);
-    cJSON_ArrayForEach(client, json_member(result, "clients"))
+    print_sources(ctl, json_member(result, "sources"));
+    print_clients(ctl, json_member(result, "clients"));
+    print_reservations(json_member(result, "reservations"));
+    print_absent(json_member(result, "absent"));
+}
+
+/* All of them, where there is more than the host. */
+static void print_sources(const struct ctl *ctl, const cJSON *sources)
+{
+    static const struct column columns[] = {
+        { "SOURCE", false }, { "COUNTS FOR", false }, { "LEVEL", true }, { "AVAILABLE", true },
+        { "OF", true },      { "LOWEST", true },      { "WAITS", true },
+    };
+    struct table table = { .columns = columns, .column_count = 7 };
+    const cJSON *source;
+    char text[TEXT_BYTES];
+
+    if (cJSON_GetArraySize(sources) < 2)
+        return;
+    cJSON_ArrayForEach(source, sources)
     {
-        table_cell(&clients, "%.0f", json_number(client, "client_id"));
-        table_cell(&clients, "%s", json_text(client, "name"));
-        table_cell(&clients, "level %.0f", json_number(client, "acked_level"));
-        table_cell(&clients, "%s", duration_text(text, json_number(client, "ack_latency_ns")));
-        table_cell(&clients, "%s", bytes_text(text, json_number(client, "freed_bytes")));
+        char *name = tame(strdup(json_text(source, "name")));
+
+        table_cell(&table, "%s", name);
+        free(name);
+        table_cell(&table, "%s", json_text(source, "scope"));
+        table_cell(&table, "%.0f", json_number(source, "level"));
+        table_cell(&table, "%s", bytes_text(text, json_number(source, "available_bytes")));
+        table_cell(&table, "%s", bytes_text(text, json_number(source, "total_bytes")));
+        table_cell(&table, "%s", bytes_text(text, json_number(source, "lowest_bytes")));
+        table_cell(&table, "%.1f %%", json_number(source, "some_permille") / 10);
     }
-    if (clients.cell_count > 0)
-        table_print(&clients, stdout, ctl->colours);
+    table_print(&table, stdout, ctl->colours);
+}
+
+static void print_clients(const struct ctl *ctl, const cJSON *clients)
+{
+    static const struct column columns[] = {
+        { "CLIENT", true },   { "NAME", false }, { "OWN LEVEL", true },
+        { "PRIORITY", true }, { "ASKED", true }, { "ANSWERED", false },
+        { "AFTER", true },    { "FREED", true }, { "LATE", true },
+    };
+    struct table table = { .columns = columns, .column_count = 9 };
+    const cJSON *client;
+    char text[TEXT_BYTES];
+
+    cJSON_ArrayForEach(client, clients)
+    {
+        const bool answered = cJSON_IsTrue(json_member(client, "answered"));
+
+        table_cell(&table, "%.0f", json_number(client, "client_id"));
+        table_cell(&table, "%s", json_text(client, "name"));
+        table_cell(&table, "%.0f", json_number(client, "own_level"));
+        table_cell(&table, "%.0f", json_number(client, "priority"));
+        table_cell(&table, "%s",
+                   cJSON_IsTrue(json_member(client, "exit_asked"))
+                       ? "to leave"
+                       : bytes_text(text, json_number(client, "asked_bytes")));
+        if (answered)
+            table_cell(&table, "level %.0f", json_number(client, "acked_level"));
+        else
+            table_cell(&table, "not answered");
+        table_cell(&table, "%s",
+                   answered ? duration_text(text, json_number(client, "ack_latency_ns")) : "-");
+        table_cell(&table, "%s",
+                   answered ? bytes_text(text, json_number(client, "freed_bytes")) : "-");
+        table_cell(&table, "%.0f", json_number(client, "late"));
+    }
+    if (table.cell_count > 0)
+        table_print(&table, stdout, ctl->colours);
+}
+
+static void print_reservations(const cJSON *reservations)
+{
+    char bytes[TEXT_BYTES], taken[TEXT_BYTES], left[TEXT_BYTES];
+    const cJSON *row;
+
+    cJSON_ArrayForEach(row, reservations)
+        printf("client %.0f has reserved %s, %s of it taken, for %s\n",
+               json_number(row, "client_id"), bytes_text(bytes, json_number(row, "bytes")),
+               bytes_text(taken, json_number(row, "taken_bytes")),
+               duration_text(left, json_number(row, "left_ns")));
+}
+
+static void print_absent(const cJSON *absent)
+{
+    const cJSON *row;
+
+    cJSON_ArrayForEach(row, absent)
+    {
+        char *reason = tame(strdup(json_text(row, "reason")));
+
+        printf("without %s: %s\n", json_text(row, "source"), reason);
+        free(reason);
+    }
 }
 
 /* Where memory runs short first, and how soon. */

@@ -76,8 +76,8 @@ START_TEST(steps_come_by_themselves_each_after_it_is_due)
 }
 END_TEST
 
-/* Were it not for the kick, each change would be a step, and 50 changes 50 steps. */
-START_TEST(a_kick_tells_sleepers_of_a_new_breaker_level_between_two_steps)
+/* Were they not told at once, each change would be a step, and 50 changes 50 steps. */
+START_TEST(sleepers_are_told_of_a_new_breaker_level_between_two_steps)
 {
     uint64_t begin;
 
@@ -86,8 +86,7 @@ START_TEST(a_kick_tells_sleepers_of_a_new_breaker_level_between_two_steps)
     for (uint32_t i = 1; i <= 50; i++) {
         uint32_t seen = ec_step_word_change(&page.step[0]);
 
-        atomic_store_explicit(&page.breaker_level, i % 2, memory_order_release);
-        scheduler_kick(scheduler);
+        scheduler_breaker_changed(scheduler, false);
         wait_for_change(seen);
     }
     ck_assert_uint_lt(atomic_load(&page.step[0].step) - begin, 50);
@@ -150,7 +149,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, the_page_can_be_read_before_time_goes);
     tcase_add_test(tests, steps_come_by_themselves_each_after_it_is_due);
-    tcase_add_test(tests, a_kick_tells_sleepers_of_a_new_breaker_level_between_two_steps);
+    tcase_add_test(tests, sleepers_are_told_of_a_new_breaker_level_between_two_steps);
     tcase_add_test(tests, a_scheduler_that_never_started_or_just_did_can_be_destroyed);
     tcase_add_test(tests, the_description_tells_what_was_granted_or_why_not);
     tcase_add_test(tests, priority_0_asks_for_nothing_and_is_refused_nothing);

@@ -203,7 +203,7 @@ START_TEST(a_new_breaker_level_is_told_to_sleepers_once)
     uint32_t change = page.step[0].change;
     int64_t now_ns = START_NS + 1000;
 
-    state.level = 2;
+    state.breaker_change = 2;
     scheduler_turn(&state, now_ns, &outcome);
     scheduler_publish(&state, &outcome, now_ns, &page);
     ck_assert_uint_eq(page.step[0].change, change + 1);
@@ -270,13 +270,13 @@ START_TEST(after_a_gap_nothing_is_made_up_for_whatever_the_policy)
 }
 END_TEST
 
-START_TEST(level_3_of_the_breaker_halves_the_rate_of_clocks_that_allow_it)
+START_TEST(the_breaker_halves_the_rate_of_clocks_that_allow_it)
 {
     int64_t due_ns;
 
     state.clock[0].halvable = true;
     wake_late(0);
-    state.level = 3;
+    state.halve = true;
     scheduler_turn(&state, START_NS + 17 * MS, &outcome);
     ck_assert(outcome.snapshot_changed && outcome.tell); /* told before the step */
     due_ns = outcome.deadline_ns;
@@ -284,7 +284,7 @@ START_TEST(level_3_of_the_breaker_halves_the_rate_of_clocks_that_allow_it)
     wake_late(0);
     ck_assert_int_eq(outcome.deadline_ns,
                      START_NS + 66666667); /* the next one a double period later */
-    state.level = 2;
+    state.halve = false;
     scheduler_turn(&state, START_NS + 40 * MS, &outcome);
     wake_late(0);
     ck_assert_uint_eq(page.step[0].step, 3);
@@ -373,7 +373,7 @@ int main(void)
     tcase_add_test(tests, clocks_that_cannot_be_are_refused_and_change_nothing);
     tcase_add_test(tests, a_burst_clock_makes_up_for_as_many_late_steps_as_it_says);
     tcase_add_test(tests, after_a_gap_nothing_is_made_up_for_whatever_the_policy);
-    tcase_add_test(tests, level_3_of_the_breaker_halves_the_rate_of_clocks_that_allow_it);
+    tcase_add_test(tests, the_breaker_halves_the_rate_of_clocks_that_allow_it);
     tcase_add_test(tests, a_new_rate_holds_from_the_next_step_and_is_reported_then);
     tcase_add_test(tests, a_rate_whose_boundary_is_far_away_is_reported_before_it);
     tcase_add_test(tests, thirty_days_at_three_rates_are_exact_in_count_and_time);
