@@ -124,6 +124,7 @@ static bool member_is_true(struct ec_json_span object, const char *name)
 bool ec_event_port_members(struct ec_json_span object, struct ec_early *news)
 {
     news->existed = member_is_true(object, "existed");
+    news->across_users = member_is_true(object, "across_users");
     member_text(object, "client", news->client, sizeof news->client);
     member_text(object, "name", news->name, sizeof news->name);
     return member32(object, "port_id", &news->port_id) &&

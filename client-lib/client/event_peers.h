@@ -47,8 +47,9 @@ struct ec_peer_port {
     uint32_t client_id;
     uint32_t reader_slot; /* in the port's readers[] */
     uint64_t delivered;
-    bool was_there;  /* before the subscriber */
-    uint32_t cursor; /* in the client's cursor segment */
+    bool was_there;    /* before the subscriber */
+    bool across_users; /* its publisher is another user's: it rings the other bell */
+    uint32_t cursor;   /* in the client's cursor segment */
     enum ec_port_start start;
     bool removed;                /* its publisher is gone: drain it, then unmap */
     struct ec_cursor_slot spare; /* then its cursor is here: the daemon may give away the other */
@@ -65,10 +66,11 @@ struct ec_subscriber_change {
 /* A notification that came before the call that makes its object known had returned. */
 struct ec_early {
     struct ec_early *next;
-    bool port;    /* a port for a reader; else a reader for a port */
-    bool removed; /* it went again */
-    bool existed; /* a port that was there before its reader */
-    uint64_t id;  /* of our object: reader_id or port_id */
+    bool port;         /* a port for a reader; else a reader for a port */
+    bool removed;      /* it went again */
+    bool existed;      /* a port that was there before its reader */
+    bool across_users; /* a port of another user's program */
+    uint64_t id;       /* of our object: reader_id or port_id */
     uint32_t port_id;
     uint32_t client_id;
     char client[48]; /* name of the publisher; of a port only */

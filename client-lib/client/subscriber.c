@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "client/subscriber.h"
@@ -33,8 +34,7 @@ static void post(struct ec_subscriber *subscriber, struct ec_subscriber_change *
 {
     ec_mailbox_post(&subscriber->changes, &change->mail);
     /* A sleeping reader must look at the new port: something may be in it already. */
-    ec_doorbell_ring(subscriber->doorbell.ring_fd,
-                     subscriber->doorbell.ring_fd != subscriber->doorbell.wait_fd);
+    ec_doorbell_ring(subscriber->doorbell.ring_fd, false);
 }
 
 void ec_peer_port_free(struct ec_peer_port *port)
@@ -68,6 +68,7 @@ void ec_subscriber_add_port(struct ec_subscriber *subscriber, struct ec_early *n
     port->client_id = news->client_id;
     port->reader_slot = news->reader_slot;
     port->was_there = start != EC_PORT_START_OLDEST;
+    port->across_users = news->across_users;
     memcpy(port->client, news->client, sizeof port->client);
     memcpy(port->name, news->name, sizeof port->name);
     port->cursor = news->cursor;
@@ -117,6 +118,7 @@ static int write_request(struct ec_json_writer *w, const struct ec_subscriber_de
     write_start(w, desc);
     ec_json_member_array(w, "fds");
     ec_json_string(w, "doorbell");
+    ec_json_string(w, "doorbell_across");
     ec_json_array_end(w);
     ec_json_object_end(w);
     ec_json_line_end(w);
@@ -164,9 +166,8 @@ static int open_reader(struct ec_subscriber *subscriber, const struct ec_subscri
     static const char *const names[] = { "reader_id", "slot", "ports" };
     struct ec_json_span values[3] = { { 0 } };
     struct ec_json_fields members = { .names = names, .values = values, .count = 3 };
-    struct ec_call call = { .method = "event.reader.open",
-                            .fds = &subscriber->doorbell.ring_fd,
-                            .fd_count = 1 };
+    const int bells[2] = { subscriber->doorbell.ring_fd, subscriber->across.ring_fd };
+    struct ec_call call = { .method = "event.reader.open", .fds = bells, .fd_count = 2 };
     char request[8192];
     struct ec_json_writer w;
     uint64_t slot;
@@ -214,6 +215,9 @@ static void free_all(struct ec_subscriber *subscriber)
         subscriber->ports = next;
     }
     ec_doorbell_finish(&subscriber->doorbell);
+    ec_doorbell_finish(&subscriber->across);
+    if (subscriber->loop_fd >= 0)
+        close(subscriber->loop_fd);
     free(subscriber);
 }
 
@@ -268,6 +272,8 @@ int ec_subscriber_create(struct ec_client *client, const struct ec_subscriber_de
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "%zu bytes for a subscriber", sizeof *made);
     made->client = client;
+    made->across = (struct ec_doorbell) { -1, -1 };
+    made->loop_fd = -1;
     made->on_lost = desc->on_lost;
     made->context = desc->context;
     made->spin_ns = desc->spin_ns;
@@ -279,7 +285,9 @@ int ec_subscriber_create(struct ec_client *client, const struct ec_subscriber_de
     made->type_count = desc->type_count;
     for (uint32_t i = 0; i < desc->type_count; i++)
         made->types[i] = ec_event_type(desc->types[i]);
-    rc = ec_doorbell_init(&made->doorbell, client->foreign_daemon || desc->across_users, why);
+    rc = ec_doorbell_init(&made->doorbell, false, why);
+    if (rc == EC_OK)
+        rc = ec_doorbell_init(&made->across, true, why);
     if (rc < 0) {
         free_all(made);
         return rc;
@@ -313,6 +321,16 @@ void ec_subscriber_destroy(struct ec_subscriber *subscriber)
     free_all(subscriber);
 }
 
+static void silence(struct ec_subscriber *subscriber)
+{
+    subscriber->may_be_rung = false;
+    ec_doorbell_silence(&subscriber->doorbell);
+    if (subscriber->is_rung_across)
+        ec_doorbell_silence(&subscriber->across);
+}
+
+/* The bells are silenced before the next sleep, when nobody waits for us. A foreign loop would find them
+ * readable until then. */
 void ec_subscriber_disarm(struct ec_subscriber *subscriber)
 {
     if (!subscriber->armed)
@@ -321,7 +339,9 @@ void ec_subscriber_disarm(struct ec_subscriber *subscriber)
     atomic_store_explicit(subscriber->epoch,
                           atomic_load_explicit(subscriber->epoch, memory_order_relaxed) + 1,
                           memory_order_relaxed);
-    ec_doorbell_silence(&subscriber->doorbell);
+    subscriber->may_be_rung = true;
+    if (subscriber->loop_fd >= 0)
+        silence(subscriber);
 }
 
 static void relax(void)
@@ -362,6 +382,9 @@ int ec_subscriber_arm(struct ec_subscriber *subscriber)
     if (ec_subscriber_is_ready(subscriber))
         return EC_OK;
     if (!subscriber->armed) {
+        if (subscriber->may_be_rung)
+            silence(
+                subscriber); /* before the epoch and the second look: this may be a ring for both */
         subscriber->armed = true;
         atomic_store_explicit(subscriber->epoch,
                               atomic_load_explicit(subscriber->epoch, memory_order_relaxed) + 1,
@@ -374,9 +397,22 @@ int ec_subscriber_arm(struct ec_subscriber *subscriber)
     return EC_OK;
 }
 
-int ec_subscriber_fd(const struct ec_subscriber *subscriber)
+int ec_subscriber_fd(struct ec_subscriber *subscriber)
 {
-    return subscriber->doorbell.wait_fd;
+    struct epoll_event readable = { .events = EPOLLIN };
+    int fd = subscriber->loop_fd;
+
+    if (fd >= 0)
+        return fd;
+    fd = epoll_create1(EPOLL_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (epoll_ctl(fd, EPOLL_CTL_ADD, subscriber->doorbell.wait_fd, &readable) < 0 ||
+        epoll_ctl(fd, EPOLL_CTL_ADD, subscriber->across.wait_fd, &readable) < 0) {
+        close(fd);
+        return -1;
+    }
+    return subscriber->loop_fd = fd;
 }
 
 int ec_subscriber_wait(struct ec_subscriber *subscriber, int64_t timeout_ns)
@@ -388,7 +424,8 @@ int ec_subscriber_wait(struct ec_subscriber *subscriber, int64_t timeout_ns)
     if (timeout_ns >= 0)
         end_ns = ec_real_ns() + timeout_ns;
     while (ec_subscriber_arm(subscriber) == EC_AGAIN) {
-        struct pollfd bell = { .fd = subscriber->doorbell.wait_fd, .events = POLLIN };
+        struct pollfd bells[2] = { { .fd = subscriber->doorbell.wait_fd, .events = POLLIN },
+                                   { .fd = subscriber->across.wait_fd, .events = POLLIN } };
         int64_t overdue_ns = ec_subscriber_overdue_at(subscriber);
         int64_t until_ns = overdue_ns < end_ns ? overdue_ns : end_ns;
         int64_t left_ns = until_ns == INT64_MAX ? 0 : until_ns - ec_real_ns();
@@ -401,9 +438,12 @@ int ec_subscriber_wait(struct ec_subscriber *subscriber, int64_t timeout_ns)
         }
         if (left_ns < 0)
             left = (struct timespec) { 0 };
-        rc = ppoll(&bell, 1, until_ns == INT64_MAX ? NULL : &left, NULL);
+        rc = ppoll(bells, subscriber->is_rung_across ? 2 : 1, until_ns == INT64_MAX ? NULL : &left,
+                   NULL);
         subscriber->has_slept = true;
         ec_subscriber_disarm(subscriber);
+        if (rc == 0)
+            subscriber->may_be_rung = false; /* hardly: a late ring costs one more turn */
         if (rc < 0 && errno != EINTR)
             return EC_ERR_SYSTEM;
     }

@@ -25,7 +25,11 @@ struct ec_subscriber {
     uint32_t rows_used;
     struct ec_reader_type *rows; /* own, in the cursor segment */
     _Atomic uint32_t *epoch;     /* own, in the cursor segment */
-    struct ec_doorbell doorbell;
+    struct ec_doorbell doorbell; /* an eventfd: programs of our user ring it */
+    struct ec_doorbell across;   /* sockets: those of other users do */
+    bool is_rung_across;         /* there is such a one: look at both */
+    int loop_fd;                 /* epoll of both, for a foreign loop; -1: never asked for */
+    bool may_be_rung;            /* silence the bells before the next sleep */
     bool armed;
     bool has_slept;   /* since the last event */
     bool has_removed; /* a port whose publisher is gone */

@@ -30,6 +30,7 @@ static void add_port(struct ec_subscriber *subscriber, struct ec_peer_port *port
     ec_port_reading_init(&port->reading, &port->view, slot,
                          ec_cursor_owner((uint32_t)subscriber->reader_id, port->port_id),
                          port->start, subscriber->history);
+    subscriber->is_rung_across |= port->across_users;
     port->next = subscriber->ports;
     subscriber->ports = port;
 }

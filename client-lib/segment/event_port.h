@@ -12,7 +12,8 @@
  *   flush:  marks, published, tail (release) [1]  tail_intent: position + ring_bytes below it?
  *           full fence               [3]          then the event was overwritten meanwhile: lapped
  *           mailbox; epoch odd? ring once       cursor := position (release)          [4]
- *   full:   cursor (acquire)         [4]        sleep: epoch odd, full fence [3], tail once more
+ *   full:   cursor (acquire)         [4]        sleep: silence the bell, epoch odd, full fence [3],
+ *                                                 tail once more
  *
  * [1] Who sees the tail sees the events before it.
  * [2] Who reads any new byte also sees the intent that announced it. A release store of the intent

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "daemon/config.h"
 #include "daemon/log.h"
@@ -12,6 +13,7 @@
 #include "daemon/services.h"
 #include "events/joining.h"
 #include "events/registry.h"
+#include "foundation/doorbell.h"
 
 #define OWN_RING_BYTES (1024u * 1024)
 #define RATE_MS 1000
@@ -149,6 +151,7 @@ static void own_reader_added(void *context, const struct route_link *link)
     struct events *events = context;
     const struct route_reader *reader = link->reader;
     const struct ec_cursor_segment *cursors = reader->owner->cursors;
+    const int bell_fd = route_bell(reader, geteuid());
     struct ec_port_change *change = calloc(1, sizeof *change);
 
     if (change == NULL)
@@ -159,8 +162,8 @@ static void own_reader_added(void *context, const struct route_link *link)
         .cursor = &cursors->cursor[link->cursor].position,
         .cursor_owner = &cursors->cursor[link->cursor].reader_id,
         .epoch = &cursors->sleep[reader->slot].epoch,
-        .doorbell_fd = route_doorbell(reader),
-        .doorbell_is_socket = reader->doorbell_is_socket,
+        .doorbell_fd = bell_fd,
+        .doorbell_is_socket = ec_doorbell_is_socket(bell_fd),
         .slot = link->reader_slot,
         .reliable = false, /* system ports never wait */
     };

@@ -506,12 +506,28 @@ static int write_reader_ports(struct request *request, const struct route_reader
         ec_json_member_u64(w, "bytes", link->port->ring_bytes);
         ec_json_member_u64(w, "cursor", link->cursor);
         ec_json_member_u64(w, "reader_slot", link->reader_slot);
+        ec_json_member_boolean(w, "across_users", route_is_across_users(link));
         write_start(link->port, start, w);
         ec_json_object_end(w);
     }
     ec_json_array_end(w);
     ec_json_object_end(w);
     return EC_OK;
+}
+
+/* With a second bell, for programs of other users, the first one may be an eventfd whoever the caller is:
+ * only programs of its own user ring that. */
+static int check_bells(const struct request *request)
+{
+    const bool has_two = request->fd_count == 2;
+    int rc = EC_OK;
+
+    if (request->fd_count > 0)
+        rc = ec_doorbell_check(request->fds[0], has_two || request->client->uid == geteuid(),
+                               request->why);
+    if (rc == EC_OK && has_two)
+        rc = ec_doorbell_check(request->fds[1], false, request->why);
+    return rc;
 }
 
 int cmd_event_reader_open(struct request *request)
@@ -528,16 +544,17 @@ int cmd_event_reader_open(struct request *request)
 
     if (owner == NULL)
         return EC_ERR_STATE;
-    if (request->fd_count > 1 || params->fds.present != (request->fd_count == 1))
+    if (request->fd_count > 2 || params->fds.present != (request->fd_count != 0))
         return ec_fail(request->why, EC_ERR_PARAM,
-                       "fds is [\"doorbell\"] with one descriptor, or absent with none");
+                       "fds is [\"doorbell\"] or [\"doorbell\",\"doorbell_across\"] with a "
+                       "descriptor each, or absent with none");
     rc = parse_policy(&params->policy, &wants_lossy, request->why);
     if (rc == EC_OK)
         rc = parse_start(&params->start, &start, request->why);
     if (rc == EC_OK)
         rc = parse_types(request, params->types.span, types, &count, &lossy);
-    if (rc == EC_OK && request->fd_count == 1)
-        rc = ec_doorbell_check(request->fds[0], request->client->uid == geteuid(), request->why);
+    if (rc == EC_OK)
+        rc = check_bells(request);
     if (rc == EC_OK && request_would(request, "open a reader of %u types (0: all)", count))
         return EC_OK;
     if (rc == EC_OK)
@@ -547,13 +564,14 @@ int cmd_event_reader_open(struct request *request)
                                     .foreign_only = params->foreign.boolean,
                                     .types = types,
                                     .type_count = count,
-                                    .doorbell_fd = request->fd_count == 1 ? request->fds[0] : -1,
+                                    .bell_fd = request->fd_count > 0 ? request->fds[0] : -1,
+                                    .bell_across_fd = request->fd_count > 1 ? request->fds[1] : -1,
                                 },
                                 &reader, request->why);
     if (rc < 0)
         return rc;
-    if (request->fd_count == 1)
-        request->fds[0] = -1; /* the reader's now */
+    for (unsigned i = 0; i < request->fd_count; i++)
+        request->fds[i] = -1; /* the reader's now */
     rc = write_reader_ports(request, reader, &start);
     if (rc < 0)
         routes_close_reader(&events->routes, reader);

@@ -43,20 +43,36 @@ static void notify(struct client *client, const char *method, const struct ec_js
         client_notify(client, method, params, fds, fd_count);
 }
 
-int route_doorbell(const struct route_reader *reader)
+static uid_t uid_of(const struct route_owner *owner)
 {
-    return reader->doorbell_fd >= 0 ? reader->doorbell_fd : reader->owner->doorbell_fd;
+    return owner->client != NULL ? owner->client->uid : geteuid();
+}
+
+/* An eventfd is not given to another user's program: its owner could make that one block. */
+int route_bell(const struct route_reader *reader, uid_t uid)
+{
+    if (uid != uid_of(reader->owner) && !reader->bell_is_socket)
+        return reader->bell_across_fd;
+    return reader->bell_fd >= 0 ? reader->bell_fd : reader->owner->doorbell_fd;
 }
 
 void route_ring(const struct route_reader *reader)
 {
-    ec_doorbell_ring(route_doorbell(reader), reader->doorbell_is_socket);
+    int bell_fd = route_bell(reader, geteuid());
+
+    if (bell_fd >= 0)
+        ec_doorbell_ring(bell_fd, ec_doorbell_is_socket(bell_fd));
+}
+
+bool route_is_across_users(const struct route_link *link)
+{
+    return uid_of(link->port->owner) != uid_of(link->reader->owner);
 }
 
 static void tell_publisher_added(struct routes *routes, const struct route_link *link)
 {
     const struct route_reader *reader = link->reader;
-    int fds[2] = { reader->owner->cursor_fd, route_doorbell(reader) };
+    int fds[2] = { reader->owner->cursor_fd, -1 };
     char text[512];
     struct ec_json_writer w;
 
@@ -64,6 +80,7 @@ static void tell_publisher_added(struct routes *routes, const struct route_link 
         routes->daemon.reader_added(routes->daemon.context, link);
         return;
     }
+    fds[1] = route_bell(reader, uid_of(link->port->owner));
     ec_json_writer_init(&w, text, sizeof text);
     ec_json_object_begin(&w);
     ec_json_member_u64(&w, "port_id", link->port->id);
@@ -114,6 +131,7 @@ static void tell_reader_added(struct routes *routes, const struct route_link *li
     ec_json_member_u64(&w, "cursor", link->cursor);
     ec_json_member_u64(&w, "reader_slot", link->reader_slot);
     ec_json_member_boolean(&w, "existed", link->existed);
+    ec_json_member_boolean(&w, "across_users", route_is_across_users(link));
     ec_json_object_end(&w);
     notify(link->reader->owner->client, "event.port.added", &w, &link->port->fd, 1);
 }
@@ -172,25 +190,13 @@ static int add_link(struct route_port *port, struct route_reader *reader, struct
     return EC_OK;
 }
 
-static uid_t uid_of(const struct route_owner *owner)
-{
-    return owner->client != NULL ? owner->client->uid : geteuid();
-}
-
-/* An eventfd is not given to another user's program: its owner could make that one block. */
-static bool may_be_rung_by(const struct route_reader *reader, const struct route_owner *owner)
-{
-    return reader->doorbell_is_socket || uid_of(reader->owner) == uid_of(owner);
-}
-
 static bool reads(const struct route_reader *reader, const struct route_port *port)
 {
-    if (!may_be_rung_by(reader, port->owner)) {
-        log_warning(
-            "events",
-            "reader %u of client %u does not read port %u of another user: it needs a doorbell "
-            "of sockets (across_users)",
-            reader->id, reader->owner->client_id, port->id);
+    if (route_bell(reader, uid_of(port->owner)) < 0) { /* opened by hand, without the library */
+        log_warning("events",
+                    "reader %u of client %u does not read port %u of another user: it has no "
+                    "doorbell of sockets",
+                    reader->id, reader->owner->client_id, port->id);
         return false;
     }
     return !reader->foreign_only || reader->owner != port->owner;
@@ -382,9 +388,10 @@ int routes_open_reader(struct routes *routes, struct route_owner *owner,
     made->type_count = desc->type_count;
     if (desc->type_count > 0) /* types may be NULL: all */
         memcpy(made->types, desc->types, desc->type_count * sizeof *desc->types);
-    made->doorbell_fd = -1; /* taken below, once nothing can fail */
-    made->doorbell_is_socket =
-        ec_doorbell_is_socket(desc->doorbell_fd >= 0 ? desc->doorbell_fd : owner->doorbell_fd);
+    made->bell_fd = desc->bell_fd;
+    made->bell_across_fd = desc->bell_across_fd;
+    made->bell_is_socket =
+        ec_doorbell_is_socket(desc->bell_fd >= 0 ? desc->bell_fd : owner->doorbell_fd);
     for (struct route_port *port = routes->ports; port != NULL && rc == EC_OK; port = port->next) {
         struct route_link *link;
 
@@ -398,7 +405,6 @@ int routes_open_reader(struct routes *routes, struct route_owner *owner,
         free(made);
         return rc;
     }
-    made->doorbell_fd = desc->doorbell_fd;
     made->next = routes->readers;
     routes->readers = made;
     owner->reader_count++;
@@ -433,8 +439,10 @@ void routes_close_reader(struct routes *routes, struct route_reader *reader)
     reader->owner->reader_count--;
     if (reader->owner->client != NULL)
         reader->owner->client->readers--;
-    if (reader->doorbell_fd >= 0)
-        close(reader->doorbell_fd);
+    if (reader->bell_fd >= 0)
+        close(reader->bell_fd);
+    if (reader->bell_across_fd >= 0)
+        close(reader->bell_across_fd);
     free(reader);
 }
 

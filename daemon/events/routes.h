@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "clients/clients.h"
 #include "events/types.h"
@@ -58,8 +59,9 @@ struct route_reader {
     bool foreign_only; /* not the ports of its own owner */
     uint64_t types[READER_TYPES_MAX];
     uint32_t type_count; /* 0: all */
-    int doorbell_fd;     /* ours; -1: the owner's is used */
-    bool doorbell_is_socket;
+    int bell_fd;         /* ours; -1: the owner's is used */
+    bool bell_is_socket; /* else only programs of the reader's own user may ring it */
+    int bell_across_fd;  /* ours, a socket for all others; -1: none */
     struct route_link *links;
 };
 
@@ -112,10 +114,11 @@ struct route_reader_desc {
     bool foreign_only;
     const uint64_t *types;
     uint32_t type_count;
-    int doorbell_fd; /* -1: the owner's is used */
+    int bell_fd;        /* -1: the owner's is used */
+    int bell_across_fd; /* for programs of other users; -1: none */
 };
 
-/* Takes the doorbell when it returns EC_OK. */
+/* Takes the doorbells when it returns EC_OK. */
 int routes_open_reader(struct routes *routes, struct route_owner *owner,
                        const struct route_reader_desc *desc, struct route_reader **reader,
                        struct ec_error *why);
@@ -124,7 +127,10 @@ void routes_tell_reader(struct routes *routes, const struct route_link *link);
 void routes_close_reader(struct routes *routes, struct route_reader *reader);
 struct route_reader *routes_find_reader(const struct routes *routes, uint32_t id);
 
-int route_doorbell(const struct route_reader *reader);
-void route_ring(const struct route_reader *reader);
+/* What a program of this user rings to wake the reader; -1: nothing that it may be given. */
+int route_bell(const struct route_reader *reader, uid_t uid);
+void route_ring(const struct route_reader *reader); /* by the daemon itself */
+/* Do port and reader belong to different users? */
+bool route_is_across_users(const struct route_link *link);
 
 #endif

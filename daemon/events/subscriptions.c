@@ -566,7 +566,8 @@ void subscriptions_port_removed(struct subscriptions *subscriptions, const struc
 
 static int open_reader(struct subscriptions *subscriptions, struct ec_error *why)
 {
-    const struct route_reader_desc desc = { .doorbell_fd = -1 }; /* lossy, all types */
+    const struct route_reader_desc desc = { .bell_fd = -1,
+                                            .bell_across_fd = -1 }; /* lossy, all types */
     struct route_reader *reader;
     int rc = routes_open_reader(subscriptions->routes, subscriptions->owner, &desc, &reader, why);
 

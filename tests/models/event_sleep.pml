@@ -2,6 +2,7 @@
  * client-lib/client/subscriber.c).
  *
  *       publisher                      reader
+ *                                      silence the bell
  *       tail := n                      epoch := odd
  *       full fence                     full fence
  *       epoch odd, not rung yet?       tail still old?
@@ -94,6 +95,14 @@ end:
 #endif
 }
 
+inline sleep()
+{
+    if
+    :: bell > 0
+    :: dead && position == tail_buffered /* nothing waits, and nothing will: this sleep may last */
+    fi
+}
+
 active proctype reader()
 {
     byte position = 0;
@@ -104,6 +113,9 @@ active proctype reader()
         if
         :: tail > position -> position = tail /* awake: read what is there */
         :: else ->
+#ifndef MUTATION_SILENCE_BEHIND_LOOK
+            bell = 0; /* what rang for what was read since; a ring after this one is heard below */
+#endif
             epoch_buffered = epoch_buffered + 1;
 #ifndef MUTATION_NO_FENCE_IN_READER
             atomic { epoch = epoch_buffered }
@@ -111,12 +123,16 @@ active proctype reader()
 #ifndef MUTATION_NO_SECOND_LOOK
             if
             :: tail > position -> skip
-            :: else -> bell > 0
+            :: else ->
+#ifdef MUTATION_SILENCE_BEHIND_LOOK
+                bell = 0;
+#endif
+                sleep()
             fi;
 #else
-            bell > 0;
+            sleep();
 #endif
-            atomic { epoch_buffered = epoch_buffered + 1; bell = 0 }
+            epoch_buffered = epoch_buffered + 1 /* the bell stays: it is silenced before the next sleep */
         fi
     od
 }

@@ -74,9 +74,6 @@ struct ec_subscriber_desc {
     uint32_t type_count;      /* 0..32 */
     enum ec_event_policy policy;
     bool foreign_only; /* not the ports of this client itself */
-    bool
-        across_users; /* also ports of programs of other users; a wake-up costs 15 % more. Always so
-                          when the daemon runs under another user, as the service does */
     enum ec_start start;
     uint32_t history; /* of EC_START_HISTORY: 1..4,095 */
     enum ec_order order;
@@ -114,8 +111,9 @@ EC_API int ec_subscriber_wait(struct ec_subscriber *subscriber, int64_t timeout_
 
 /* For a program's own poll loop: ec_subscriber_arm says EC_AGAIN when nothing is there now, and from
  * then on the descriptor becomes readable with the next event; EC_OK when there is something to poll
- * at once. Poll and next disarm. With EC_ORDER_STEP arm again at least every overdue_ms. */
-EC_API int ec_subscriber_fd(const struct ec_subscriber *subscriber);
+ * at once. Poll and next disarm. With EC_ORDER_STEP arm again at least every overdue_ms. The descriptor
+ * is the subscriber's; -1 with errno: the process may have no more. */
+EC_API int ec_subscriber_fd(struct ec_subscriber *subscriber);
 EC_API int ec_subscriber_arm(struct ec_subscriber *subscriber);
 
 struct ec_subscriber_stats {
