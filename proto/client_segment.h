@@ -66,7 +66,12 @@ enum ec_allocator_kind {
     EC_ALLOCATOR_ALIGNED = 5,
     EC_ALLOCATOR_OBJECT_POOL = 6,
     EC_ALLOCATOR_DEBUG = 7,
+    EC_ALLOCATOR_FRAME_ARENA = 8,
+    EC_ALLOCATOR_HEAP = 9,
 };
+
+/* In the row of an allocator whose blocks have different tags: it counts for none of them itself. */
+#define EC_TAG_NONE UINT32_MAX
 
 /* One allocator's statistics. kind is stored last (release) when a row is taken.
  *
@@ -88,6 +93,8 @@ struct ec_allocator_row {
     _Atomic uint64_t failed;    /* refused: full, too large, zero, overflow */
     _Atomic uint64_t fallbacks; /* allocations that went to the general heap, for want of room */
     _Atomic uint64_t largest_free_bytes;
+    _Atomic uint64_t
+        reusable_bytes; /* free, and fit for other sizes: in groups without a live block */
 };
 
 struct ec_pulse {
@@ -144,6 +151,10 @@ struct ec_frame_record {
     struct ec_histogram period;
     struct ec_histogram work;
 };
+
+/* Behind the struct, up to the end of the file, may lie blocks of the client's allocators, so much at
+ * most. They are the client's affair: no offset leads there, and the daemon does not read them. */
+#define EC_CLIENT_BLOCKS_MAX ((size_t)64 << 30)
 
 struct ec_client_segment {
     struct ec_segment_header header;

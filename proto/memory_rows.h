@@ -28,6 +28,8 @@ struct ec_allocator_sums {
     uint64_t failed;
     uint64_t fallbacks;
     uint64_t largest_free_bytes;
+    uint64_t unusable_bytes; /* free, but only for blocks of this allocator's one size */
+    uint64_t block_bytes;    /* that size; 0: blocks have many sizes */
 };
 
 static inline uint64_t ec_row_load(const _Atomic uint64_t *value)
@@ -126,6 +128,13 @@ static inline struct ec_allocator_sums ec_allocator_sum(const struct ec_allocato
         .failed = ec_row_load(&row->failed),
         .fallbacks = ec_row_load(&row->fallbacks),
         .largest_free_bytes = ec_row_load(&row->largest_free_bytes),
+        .block_bytes = block_bytes,
+        .unusable_bytes =
+            block_bytes != 0
+                ? ec_row_difference(
+                      ec_row_difference(ec_row_load(&row->capacity_bytes), current_bytes),
+                      ec_row_load(&row->reusable_bytes))
+                : 0,
     };
 }
 

@@ -16,6 +16,7 @@
 
 #include "client/live_clients.h"
 #include "foundation/json/json_writer.h"
+#include "foundation/memory/space.h"
 
 #define NAME_BYTES_MAX 47
 #define TIMEOUT_MS_DEFAULT 5000
@@ -26,6 +27,7 @@ struct ec_client_private {
     void (*on_state)(void *context, enum ec_client_state state);
     void *context;
     bool attached;
+    size_t blocks_bytes; /* behind the client segment's struct */
 };
 
 static int build(struct ec_client *client, const struct ec_client_desc *desc, struct ec_error *why);
@@ -53,6 +55,9 @@ int ec_client_create(const struct ec_client_desc *desc, struct ec_client **clien
     if (name_bytes == 0 || name_bytes > NAME_BYTES_MAX)
         return ec_fail(why, EC_ERR_PARAM, "connect: name has %zu bytes, expected 1..%d", name_bytes,
                        NAME_BYTES_MAX);
+    if (desc->segment_bytes > EC_CLIENT_BLOCKS_MAX)
+        return ec_fail(why, EC_ERR_SIZE, "connect: segment_bytes is %zu, expected at most %zu",
+                       desc->segment_bytes, EC_CLIENT_BLOCKS_MAX);
     made = calloc(1, sizeof *made);
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "connect: no memory for a client");
@@ -81,6 +86,8 @@ static int build(struct ec_client *client, const struct ec_client_desc *desc, st
         return ec_fail(why, EC_ERR_MEMORY, "connect: no memory for a client");
     client->private->on_state = desc->on_state;
     client->private->context = desc->context;
+    if (desc->segment_bytes != 0) /* room to align them, too */
+        client->private->blocks_bytes = desc->segment_bytes + EC_SPACE_UNIT_BYTES;
 
     rc = ec_live_clients_add(client, why);
     if (rc == EC_OK)
@@ -257,7 +264,8 @@ static int make_segments(struct ec_client *client, struct ec_error *why)
 {
     struct ec_segment_desc desc = { .name = "ec-client",
                                     .kind = EC_SEGMENT_CLIENT,
-                                    .bytes = sizeof(struct ec_client_segment),
+                                    .bytes = sizeof(struct ec_client_segment) +
+                                             client->private->blocks_bytes,
                                     .client_id = client->id,
                                     .instance = client->instance };
     int rc = ec_segment_init(&client->own, &desc, why);

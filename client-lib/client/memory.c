@@ -1,21 +1,28 @@
 /* Tags, arenas and pools of a client: they count in its segment, where the daemon reads them. */
-#include <engine-core/arena.h>
 #include <engine-core/memory.h>
-#include <engine-core/pool.h>
 
 #include <stdlib.h>
 
 #include "client/client.h"
+#include "foundation/memory/aligned.h"
 #include "foundation/memory/arena.h"
 #include "foundation/memory/pool.h"
 #include "foundation/memory/pool_threads.h"
 #include "foundation/memory/sink.h"
+#include "foundation/memory/stack.h"
 #include "proto/memory_rows.h"
+
+static struct ec_memory_sink *sink_of(const struct ec_client *client)
+{
+    return client != NULL ? client->memory : NULL;
+}
 
 static uint32_t thread_slot(void *client)
 {
     return ec_client_thread_slot(client);
 }
+
+static int make_space(struct ec_client *client, struct ec_error *why);
 
 int ec_client_memory_create(struct ec_client *client, struct ec_error *why)
 {
@@ -37,6 +44,28 @@ int ec_client_memory_create(struct ec_client *client, struct ec_error *why)
         return ec_error_prefix(why, rc, "memory counters");
     }
     client->memory = sink;
+    return make_space(client, why);
+}
+
+/* What lies behind the struct in the client segment is for blocks. */
+static int make_space(struct ec_client *client, struct ec_error *why)
+{
+    const size_t own_bytes = sizeof(struct ec_client_segment);
+    struct ec_space *space;
+    int rc;
+
+    if (client->own.bytes < own_bytes + EC_SPACE_UNIT_BYTES)
+        return EC_OK;
+    space = calloc(1, sizeof *space);
+    if (space == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "room for blocks: no memory");
+    rc = ec_space_init(space, (char *)client->own.base + own_bytes, client->own.bytes - own_bytes,
+                       why);
+    if (rc < 0) {
+        free(space);
+        return ec_error_prefix(why, rc, "room for blocks");
+    }
+    client->memory->space = space;
     return EC_OK;
 }
 
@@ -44,6 +73,9 @@ void ec_client_memory_destroy(struct ec_client *client)
 {
     if (client->memory == NULL)
         return;
+    if (client->memory->space != NULL)
+        ec_space_finish(client->memory->space);
+    free(client->memory->space);
     ec_memory_sink_finish(client->memory);
     free(client->memory);
     client->memory = NULL;
@@ -88,10 +120,21 @@ int ec_tag_stats(struct ec_client *client, uint32_t tag, struct ec_tag_stats *st
 
 int ec_arena_create(const struct ec_arena_desc *desc, struct ec_arena **arena, struct ec_error *why)
 {
-    return ec_arena_create_in(desc->client != NULL ? desc->client->memory : NULL, desc, arena, why);
+    return ec_arena_create_in(sink_of(desc->client), desc, arena, why);
 }
 
 int ec_pool_create(const struct ec_pool_desc *desc, struct ec_pool **pool, struct ec_error *why)
 {
-    return ec_pool_create_in(desc->client != NULL ? desc->client->memory : NULL, desc, pool, why);
+    return ec_pool_create_in(sink_of(desc->client), desc, pool, why);
+}
+
+int ec_stack_create(const struct ec_stack_desc *desc, struct ec_stack **stack, struct ec_error *why)
+{
+    return ec_stack_create_in(sink_of(desc->client), desc, stack, why);
+}
+
+int ec_aligned_create(const struct ec_aligned_desc *desc, struct ec_aligned **aligned,
+                      struct ec_error *why)
+{
+    return ec_aligned_create_in(sink_of(desc->client), desc, aligned, why);
 }

@@ -51,6 +51,16 @@ void ec_telemetry_memory(const struct ec_client_segment *segment, struct ec_memo
         }
 }
 
+static double fragmentation_of(const struct ec_allocator_sums *sums)
+{
+    const uint64_t free_bytes = ec_row_difference(sums->capacity_bytes, sums->current_bytes);
+    const uint64_t lost_bytes = sums->block_bytes != 0
+                                    ? sums->unusable_bytes
+                                    : ec_row_difference(free_bytes, sums->largest_free_bytes);
+
+    return free_bytes != 0 ? (double)lost_bytes / (double)free_bytes : 0;
+}
+
 unsigned ec_telemetry_allocators(const struct ec_client_segment *segment,
                                  struct ec_allocator_report allocators[EC_ALLOCATORS_MAX])
 {
@@ -81,25 +91,10 @@ unsigned ec_telemetry_allocators(const struct ec_client_segment *segment,
         report->failed = sums.failed;
         report->fallbacks = sums.fallbacks;
         report->largest_free_bytes = sums.largest_free_bytes;
+        report->fragmentation = fragmentation_of(&sums);
         count++;
     }
     return count;
-}
-
-const char *ec_allocator_kind_name(uint32_t kind)
-{
-    static const char *const names[] = {
-        [EC_ALLOCATOR_NONE] = "none",
-        [EC_ALLOCATOR_ARENA] = "arena",
-        [EC_ALLOCATOR_STACK] = "stack",
-        [EC_ALLOCATOR_POOL] = "pool",
-        [EC_ALLOCATOR_SLAB] = "slab",
-        [EC_ALLOCATOR_ALIGNED] = "aligned",
-        [EC_ALLOCATOR_OBJECT_POOL] = "object_pool",
-        [EC_ALLOCATOR_DEBUG] = "debug",
-    };
-
-    return kind < sizeof names / sizeof names[0] ? names[kind] : "unknown";
 }
 
 void ec_telemetry_references(const struct ec_client_segment *segment, uint32_t resources,

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "foundation/memory/sink.h" /* ec_allocator_kind_name */
 #include "proto/client_segment.h"
 
 struct ec_tag_report {
@@ -32,14 +33,18 @@ struct ec_allocator_report {
     uint64_t failed;
     uint64_t fallbacks; /* taken from the heap because the allocator was full */
     uint64_t largest_free_bytes;
+    double fragmentation; /* 0..1, see ec_telemetry_allocators */
 };
 
 /* The tags that have a name or ever counted something. Returns how many rows were filled in. */
 unsigned ec_telemetry_tags(const struct ec_client_segment *segment,
                            struct ec_tag_report tags[EC_TAGS_MAX]);
+/* Fragmentation is the share of the free bytes that does not serve every request. Where blocks have one size
+ * (pools and what is built on them), that is what lies in groups with live blocks or in magazines: it serves
+ * this size alone and cannot go back to the system. Elsewhere it is all but the largest free block. 0 when
+ * nothing is free. */
 unsigned ec_telemetry_allocators(const struct ec_client_segment *segment,
                                  struct ec_allocator_report allocators[EC_ALLOCATORS_MAX]);
-const char *ec_allocator_kind_name(uint32_t kind); /* "arena"; "unknown" for others */
 
 /* Over all tags. The peak is the sum of the tags' peaks: the real one is at most that. */
 struct ec_memory_sum {

@@ -50,7 +50,8 @@ static int map_part(struct attachment *attachment, enum attachment_part part,
                     struct ec_segment_map *map, int fd, uint32_t kind, uint64_t bytes,
                     struct ec_error *why)
 {
-    int rc = ec_segment_map_init(map, fd, kind, bytes, bytes * GROWTH, why);
+    const uint64_t blocks = kind == EC_SEGMENT_CLIENT ? EC_CLIENT_BLOCKS_MAX : 0;
+    int rc = ec_segment_map_init(map, fd, kind, bytes, bytes * GROWTH + blocks, why);
 
     attachment->refused = part;
     if (rc == EC_ERR_LAYOUT && map->bytes != 0) /* refused for its header, not for its seals */

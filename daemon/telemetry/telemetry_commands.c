@@ -215,8 +215,6 @@ static void write_allocators(struct ec_json_writer *writer, const struct ec_clie
         const struct ec_allocator_report *row = &allocators[i];
         uint64_t free_bytes =
             row->capacity_bytes > row->current_bytes ? row->capacity_bytes - row->current_bytes : 0;
-        uint64_t largest_bytes =
-            row->largest_free_bytes < free_bytes ? row->largest_free_bytes : free_bytes;
 
         ec_json_object_begin(writer);
         ec_json_member_string(writer, "name", row->name);
@@ -230,8 +228,7 @@ static void write_allocators(struct ec_json_writer *writer, const struct ec_clie
         ec_json_member_u64(writer, "failed", row->failed);
         ec_json_member_u64(writer, "fallbacks", row->fallbacks);
         ec_json_member_u64(writer, "largest_free_bytes", row->largest_free_bytes);
-        ec_json_member_real(writer, "fragmentation_ratio",
-                            free_bytes == 0 ? 0 : 1 - (double)largest_bytes / (double)free_bytes);
+        ec_json_member_real(writer, "fragmentation_ratio", row->fragmentation);
         ec_json_member_real(writer, "occupancy",
                             row->capacity_bytes == 0 ? 0
                                                      : (double)(row->capacity_bytes - free_bytes) /

@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "foundation/memory/checks.h"
 #include "foundation/memory/pool_known.h"
 #include "foundation/memory/pool_threads.h"
+#include "foundation/memory/watch.h"
 #include "proto/memory_rows.h"
 
 #define ALIGN_DEFAULT 16 /* and the least: a free block holds a link */
@@ -20,88 +22,91 @@
 #define MAGAZINE_DEFAULT 128
 #define MAGAZINE_MIN 16
 #define MAGAZINE_MAX 256
+#define MAGAZINE_GROWN_MAX 1024
+#define MAGAZINE_BYTES (64u * 1024) /* of blocks; what a thread may hold of one size */
 
 static int check_desc(const struct ec_pool_desc *desc, struct ec_error *why);
 static void *alloc_slowly(struct ec_pool *pool);
-static int free_slowly(struct ec_pool *pool, void *block);
+static void free_slowly(struct ec_pool *pool, void *block);
+static void size_magazine(struct ec_pool *pool, const struct ec_pool_desc *desc);
+static void count_tagged(struct ec_pool *pool, uint32_t tag, uint64_t in, uint64_t out);
+static void count_tagged_out(struct ec_pool *pool);
 static void free_parts(struct ec_pool *pool);
 static void end_counts(struct ec_pool *pool);
 static void sum_heaps(const struct ec_pool *pool, uint64_t *allocs, uint64_t *frees);
 
-#ifdef EC_POOL_CHECKED
-static _Atomic uint8_t *live_byte(const struct ec_pool_shape *shape, void *block)
+/* The user has the block from now on. `mark` is not 0. */
+static inline void hand_out(struct ec_pool *pool, void *block, uint8_t mark)
 {
-    struct ec_pool_group *group = ec_pool_group_of(shape, block);
-
-    return ec_pool_group_live(shape, group) + ec_pool_group_index(shape, block);
-}
-
-static void mark_live(const struct ec_pool_shape *shape, void *block)
-{
-    atomic_store_explicit(live_byte(shape, block), 1, memory_order_relaxed);
+    if (pool->shape.live != 0)
+        atomic_store_explicit(ec_pool_live_byte(&pool->shape, block), mark, memory_order_relaxed);
+    if (__builtin_expect(pool->shape.guard_from != 0, 0))
+        ec_pool_guard_write(&pool->shape, block);
 }
 
 /* Is it a block of this pool that the user has? The answer ends his having it, in one step, so that
- * of two threads that free the same block at once only one is believed. */
-static int check_block(struct ec_pool *pool, void *block)
+ * of two threads that free the same block at once only one is believed. mark: what hand_out was given. */
+static int take_back(struct ec_pool *pool, void *block, uint8_t *mark)
 {
     const struct ec_pool_shape *shape = &pool->shape;
     const struct ec_pool_group *group = ec_pool_group_of(shape, block);
     const size_t inside = (size_t)((char *)block - (const char *)group);
-    int rc = EC_OK;
 
     if (!ec_pool_known_has(pool->known, group) || inside < shape->first ||
-        (inside - shape->first) % shape->block_bytes != 0 ||
-        (inside - shape->first) / shape->block_bytes >= group->blocks)
-        rc = EC_ERR_PARAM;
-    else if (atomic_exchange_explicit(live_byte(shape, block), 0, memory_order_relaxed) == 0)
-        rc = EC_ERR_STATE;
-    if (rc < 0)
-        ec_count(&pool->row->failed, 1, true);
-    return rc;
-}
-#else
-static inline void mark_live(const struct ec_pool_shape *shape, void *block)
-{
-    (void)shape;
-    (void)block;
-}
-
-static inline int check_block(struct ec_pool *pool, void *block)
-{
-    (void)pool;
-    (void)block;
+        (inside - shape->first) % shape->stride_bytes != 0 ||
+        (inside - shape->first) / shape->stride_bytes >= group->blocks)
+        return EC_ERR_PARAM;
+    *mark = atomic_exchange_explicit(ec_pool_live_byte(shape, block), 0, memory_order_relaxed);
+    if (*mark == 0)
+        return EC_ERR_STATE;
+    if (shape->guard_from != 0 && !ec_pool_guard_is_whole(shape, block)) {
+        atomic_store_explicit(ec_pool_live_byte(shape, block), *mark, memory_order_relaxed);
+        return EC_ERR_SIZE;
+    }
     return EC_OK;
 }
-#endif
 
 int ec_pool_create_in(struct ec_memory_sink *sink, const struct ec_pool_desc *desc,
                       struct ec_pool **pool, struct ec_error *why)
 {
+    return ec_pool_create_kind(sink, desc, EC_ALLOCATOR_POOL, false, pool, why);
+}
+
+int ec_pool_create_kind(struct ec_memory_sink *sink, const struct ec_pool_desc *desc,
+                        enum ec_allocator_kind kind, bool tagged, struct ec_pool **pool,
+                        struct ec_error *why)
+{
     const size_t align = desc->align != 0 ? desc->align : ALIGN_DEFAULT;
+    const bool checked = desc->checked || desc->guard_bytes || ec_memory_checks_are_on();
+    struct ec_pool_extras extras = { .live_bytes = checked || tagged,
+                                     .guard_bytes = desc->guard_bytes || ec_memory_guards_are_on(),
+                                     .guard_pages = desc->guard_pages };
     struct ec_pool *made;
     int rc = check_desc(desc, why);
 
     *pool = NULL;
     if (rc < 0)
         return rc;
+    rc = ec_memory_sink_space(sink, desc->in_segment, &extras.space, why);
+    if (rc < 0)
+        return ec_error_prefix(why, rc, "pool \"%s\"", desc->name);
     made = aligned_alloc(EC_HOT_BYTES, sizeof *made);
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "pool \"%s\": no memory", desc->name);
     memset(made, 0, sizeof *made);
-    made->magazine_blocks = desc->magazine_blocks != 0 ? desc->magazine_blocks : MAGAZINE_DEFAULT;
-    made->tag = desc->tag;
+    made->tag = tagged ? EC_TAG_NONE : desc->tag;
     made->sink = sink;
     atomic_init(&made->blocks_left, desc->blocks_max != 0 ? desc->blocks_max : UINT64_MAX);
-    ec_pool_shape_init(&made->shape, desc->block_bytes, align);
+    ec_pool_shape_init(&made->shape, desc->block_bytes, align, &extras);
+    size_magazine(made, desc);
     pthread_mutex_init(&made->common_lock, NULL);
-#ifdef EC_POOL_CHECKED
-    made->known = ec_pool_known_create();
-    if (made->known == NULL) {
-        rc = ec_fail(why, EC_ERR_MEMORY, "pool \"%s\": no memory", desc->name);
-        goto fail;
+    if (checked) {
+        made->known = ec_pool_known_create();
+        if (made->known == NULL) {
+            rc = ec_fail(why, EC_ERR_MEMORY, "pool \"%s\": no memory", desc->name);
+            goto fail;
+        }
     }
-#endif
     made->common = ec_pool_heap_create(made, NULL, false);
     if (made->common == NULL) {
         rc = ec_fail(why, EC_ERR_MEMORY, "pool \"%s\": no memory", desc->name);
@@ -112,11 +117,11 @@ int ec_pool_create_in(struct ec_memory_sink *sink, const struct ec_pool_desc *de
         goto fail;
     }
     if (sink != NULL)
-        made->row = ec_memory_sink_row_take(sink, desc->name, EC_ALLOCATOR_POOL, desc->tag,
-                                            made->shape.block_bytes);
+        made->row =
+            ec_memory_sink_row_take(sink, desc->name, kind, made->tag, made->shape.block_bytes);
     if (made->row == NULL) {
         made->row = &made->row_private;
-        ec_memory_row_init(made->row, desc->name, EC_ALLOCATOR_POOL, desc->tag, 0);
+        ec_memory_row_init(made->row, desc->name, kind, made->tag, 0);
     }
     atomic_store_explicit(&made->row->largest_free_bytes, made->shape.block_bytes,
                           memory_order_relaxed);
@@ -128,6 +133,18 @@ fail:
     return rc;
 }
 
+/* Magazines that nobody sized grow where a thread empties and fills them again and again, up to what 64 KiB
+ * hold. With blocks_max they do not: what lies in them is out of the others' reach. */
+static void size_magazine(struct ec_pool *pool, const struct ec_pool_desc *desc)
+{
+    const uint32_t blocks = MAGAZINE_BYTES / pool->shape.stride_bytes;
+
+    pool->magazine_blocks = desc->magazine_blocks != 0 ? desc->magazine_blocks : MAGAZINE_DEFAULT;
+    pool->magazine_blocks_max = pool->magazine_blocks;
+    if (desc->magazine_blocks == 0 && desc->blocks_max == 0 && blocks > pool->magazine_blocks)
+        pool->magazine_blocks_max = blocks < MAGAZINE_GROWN_MAX ? blocks : MAGAZINE_GROWN_MAX;
+}
+
 void ec_pool_destroy(struct ec_pool *pool)
 {
     if (pool == NULL)
@@ -137,40 +154,136 @@ void ec_pool_destroy(struct ec_pool *pool)
     free_parts(pool);
 }
 
-void *ec_pool_alloc(struct ec_pool *pool)
+/* In line in those below, which differ in what they know of the block. */
+static inline void *take_block(struct ec_pool *pool)
 {
     struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
     uint64_t count;
-    void *block;
 
     if (__builtin_expect(heap == NULL, 0))
         return alloc_slowly(pool);
     count = ec_pool_heap_count(heap);
     if (__builtin_expect(count == 0, 0))
         return alloc_slowly(pool);
-    block = ec_pool_heap_pop(heap, count);
-    mark_live(&pool->shape, block);
+    return ec_pool_heap_pop(heap, count);
+}
+
+static inline void put_block(struct ec_pool *pool, void *block)
+{
+    struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
+    uint64_t count;
+
+    if (__builtin_expect(heap != NULL, 1)) {
+        count = ec_pool_heap_count(heap);
+        if (__builtin_expect(count < heap->capacity, 1)) {
+            ec_pool_heap_push(heap, block, count);
+            return;
+        }
+    }
+    free_slowly(pool, block);
+}
+
+void *ec_pool_alloc(struct ec_pool *pool)
+{
+    void *block = take_block(pool);
+
+    if (__builtin_expect(block == NULL, 0))
+        return NULL;
+    hand_out(pool, block, 1);
+    ec_watch_allocated(pool->sink, block, pool->shape.block_bytes, pool->tag);
     return block;
 }
 
 int ec_pool_free(struct ec_pool *pool, void *block)
 {
-    struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
-    uint64_t count;
-    int rc;
+    uint8_t mark;
 
     if (__builtin_expect(block == NULL, 0))
         return EC_OK;
-    rc = check_block(pool, block);
-    if (__builtin_expect(rc < 0, 0))
-        return rc;
-    if (__builtin_expect(heap == NULL, 0))
-        return free_slowly(pool, block);
-    count = ec_pool_heap_count(heap);
-    if (__builtin_expect(count >= heap->capacity, 0))
-        return free_slowly(pool, block);
-    ec_pool_heap_push(heap, block, count);
+    if (pool->known != NULL) {
+        const int rc = take_back(pool, block, &mark);
+
+        if (__builtin_expect(rc < 0, 0)) {
+            ec_count(&pool->row->failed, 1, true);
+            return rc;
+        }
+    }
+    ec_watch_freed(pool->sink, block, pool->shape.block_bytes, pool->tag);
+    put_block(pool, block);
     return EC_OK;
+}
+
+void *ec_pool_alloc_tagged(struct ec_pool *pool, uint32_t tag)
+{
+    const uint64_t bytes = pool->shape.block_bytes;
+    void *block = take_block(pool);
+
+    if (__builtin_expect(block == NULL, 0))
+        return NULL;
+    hand_out(pool, block, (uint8_t)(tag + 1));
+    if (pool->sink != NULL)
+        count_tagged(pool, tag, bytes, 0);
+    ec_watch_allocated(pool->sink, block, bytes, tag);
+    return block;
+}
+
+int ec_pool_free_tagged(struct ec_pool *pool, void *block, uint32_t *tag)
+{
+    const uint64_t bytes = pool->shape.block_bytes;
+    uint8_t mark;
+
+    if (pool->known != NULL) {
+        const int rc = take_back(pool, block, &mark);
+
+        if (__builtin_expect(rc < 0, 0)) {
+            ec_count(&pool->row->failed, 1, true);
+            return rc;
+        }
+    } else {
+        mark = atomic_exchange_explicit(ec_pool_live_byte(&pool->shape, block), 0,
+                                        memory_order_relaxed);
+        if (__builtin_expect(mark == 0, 0)) {
+            ec_count(&pool->row->failed, 1, true);
+            return EC_ERR_STATE;
+        }
+    }
+    *tag = mark - 1u;
+    ec_watch_freed(pool->sink, block, bytes, *tag);
+    if (pool->sink != NULL)
+        count_tagged(pool, *tag, 0, bytes);
+    put_block(pool, block);
+    return EC_OK;
+}
+
+uint32_t ec_pool_tag_of(const struct ec_pool *pool, const void *block)
+{
+    return atomic_load_explicit(ec_pool_live_byte(&pool->shape, block), memory_order_relaxed) - 1u;
+}
+
+/* In the row of the calling thread, as its heap knows it. Where bytes_in passes a multiple of the step,
+ * the balance is pushed. */
+static inline void count_tagged(struct ec_pool *pool, uint32_t tag, uint64_t in, uint64_t out)
+{
+    const struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
+    struct ec_memory_account account;
+    uint64_t before;
+
+    if (__builtin_expect(heap != NULL, 1))
+        account =
+            (struct ec_memory_account) { .tag = &pool->sink->threads[heap->account.slot].tags[tag],
+                                         .slot = heap->account.slot };
+    else
+        account = ec_memory_sink_account_shared(pool->sink, tag);
+    if (out != 0) {
+        ec_count(&account.tag->frees, 1, account.shared);
+        ec_count(&account.tag->bytes_out, out, account.shared);
+        return;
+    }
+    before = ec_row_load(&account.tag->bytes_in);
+    ec_count(&account.tag->allocs, 1, account.shared);
+    ec_count(&account.tag->bytes_in, in, account.shared);
+    if (__builtin_expect((before ^ (before + in)) / EC_TAG_PEAK_STEP != 0, 0))
+        ec_memory_sink_push(pool->sink, &account, tag);
 }
 
 uint64_t ec_pool_trim(struct ec_pool *pool)
@@ -241,10 +354,8 @@ static __attribute__((noinline)) void *alloc_slowly(struct ec_pool *pool)
         pthread_mutex_lock(&pool->common_lock);
         heap = ec_pool_threads_common(pool);
     }
-    if (ec_pool_heap_count(heap) != 0 || ec_pool_heap_refill(heap)) {
+    if (ec_pool_heap_count(heap) != 0 || ec_pool_heap_refill(heap))
         block = ec_pool_heap_pop(heap, ec_pool_heap_count(heap));
-        mark_live(&pool->shape, block);
-    }
     if (common)
         pthread_mutex_unlock(&pool->common_lock);
     if (block == NULL) {
@@ -254,7 +365,7 @@ static __attribute__((noinline)) void *alloc_slowly(struct ec_pool *pool)
     return block;
 }
 
-static __attribute__((noinline)) int free_slowly(struct ec_pool *pool, void *block)
+static __attribute__((noinline)) void free_slowly(struct ec_pool *pool, void *block)
 {
     struct ec_pool_heap *heap = ec_pool_threads_heap(pool);
     const bool common = heap == NULL;
@@ -264,13 +375,12 @@ static __attribute__((noinline)) int free_slowly(struct ec_pool *pool, void *blo
         heap = ec_pool_threads_common(pool);
     }
     if (ec_pool_heap_count(heap) == heap->capacity)
-        ec_pool_heap_flush(heap, heap->capacity / 2);
+        ec_pool_heap_make_room(heap);
     ec_pool_heap_push(heap, block, ec_pool_heap_count(heap));
     if (common)
         pthread_mutex_unlock(&pool->common_lock);
     atomic_store_explicit(&pool->row->largest_free_bytes, pool->shape.block_bytes,
                           memory_order_relaxed);
-    return EC_OK;
 }
 
 /* Accepts a half-built pool that has no index yet. */
@@ -299,6 +409,12 @@ static void end_counts(struct ec_pool *pool)
 
     if (pool->sink == NULL)
         return;
+    if (pool->tag == EC_TAG_NONE) {
+        count_tagged_out(pool);
+        if (pool->row != &pool->row_private)
+            ec_memory_sink_row_leave(pool->sink, pool->row);
+        return;
+    }
     sum_heaps(pool, &allocs, &frees);
     for (in = out = allocs; heap != NULL; heap = heap->next) {
         in -= heap->told_allocs;
@@ -314,6 +430,25 @@ static void end_counts(struct ec_pool *pool)
                                   (int64_t)block_bytes);
     if (pool->row != &pool->row_private)
         ec_memory_sink_row_leave(pool->sink, pool->row);
+}
+
+/* Blocks of a tagged pool that are still out end with it. */
+static void count_tagged_out(struct ec_pool *pool)
+{
+    const struct ec_pool_heap *heap = atomic_load_explicit(&pool->heaps, memory_order_acquire);
+
+    for (; heap != NULL; heap = heap->next)
+        for (uint32_t place = 0; place < heap->places; place++) {
+            struct ec_pool_group *group = heap->groups[place];
+
+            for (uint32_t i = 0; group != NULL && i < group->blocks; i++) {
+                const uint8_t mark = atomic_load_explicit(
+                    ec_pool_group_live(&pool->shape, group) + i, memory_order_relaxed);
+
+                if (mark != 0)
+                    count_tagged(pool, mark - 1u, 0, pool->shape.block_bytes);
+            }
+        }
 }
 
 /* What all threads counted, wherever they did. */

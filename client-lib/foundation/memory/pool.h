@@ -12,4 +12,17 @@
 int ec_pool_create_in(struct ec_memory_sink *sink, const struct ec_pool_desc *desc,
                       struct ec_pool **pool, struct ec_error *why);
 
+/* The same for what is built on pools: its kind names it in reports. Of a tagged pool each block has a tag
+ * of its own, and desc->tag is not looked at; its blocks go through the functions below alone. */
+int ec_pool_create_kind(struct ec_memory_sink *sink, const struct ec_pool_desc *desc,
+                        enum ec_allocator_kind kind, bool tagged, struct ec_pool **pool,
+                        struct ec_error *why);
+
+/* tag < EC_TAGS_MAX. The block is counted for the pool and for its tag. */
+void *ec_pool_alloc_tagged(struct ec_pool *pool, uint32_t tag);
+/* As ec_pool_free, and a double free is found in every tier. *tag is set on EC_OK. */
+int ec_pool_free_tagged(struct ec_pool *pool, void *block, uint32_t *tag);
+/* Of a live block. */
+uint32_t ec_pool_tag_of(const struct ec_pool *pool, const void *block);
+
 #endif

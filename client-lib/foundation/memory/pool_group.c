@@ -1,45 +1,72 @@
-/* Groups: mapping at a multiple of their size, and the bitmap. */
+/* Groups: how they are cut, where they come from, guard bytes, and the bitmap. */
 #include "foundation/memory/pool_group.h"
 
 #include <assert.h>
-#include <sys/mman.h>
+#include <string.h>
 
 #define SMALL_GROUP_BYTES (64u * 1024)
 #define LARGE_GROUP_BYTES (256u * 1024)
 #define LARGE_FROM_BYTES 1024 /* below, a group of 64 KiB has at least 63 blocks: about one word */
-
-static void *map_aligned(size_t bytes);
+#define GUARD_BYTES_MIN 8
+#define GUARD 0xFD /* "no man's land" of debugging allocators */
 
 static uint32_t round_up(size_t value, size_t align)
 {
     return (uint32_t)((value + align - 1) & ~(align - 1));
 }
 
-void ec_pool_shape_init(struct ec_pool_shape *shape, size_t block_bytes, size_t align)
+void ec_pool_shape_init(struct ec_pool_shape *shape, size_t block_bytes, size_t align,
+                        const struct ec_pool_extras *extras)
 {
     uint32_t blocks_at_most, header_bytes;
 
-    shape->block_bytes = round_up(block_bytes, align);
+    *shape = (struct ec_pool_shape) { .block_bytes = round_up(block_bytes, align) };
+    if (extras != NULL && extras->guard_bytes)
+        shape->guard_from = (uint32_t)block_bytes;
+    shape->stride_bytes = round_up(
+        shape->guard_from != 0 ? block_bytes + GUARD_BYTES_MIN : shape->block_bytes, align);
     shape->group_bytes =
         shape->block_bytes < LARGE_FROM_BYTES ? SMALL_GROUP_BYTES : LARGE_GROUP_BYTES;
-    blocks_at_most = shape->group_bytes / shape->block_bytes;
+    blocks_at_most = shape->group_bytes / shape->stride_bytes;
     header_bytes = (uint32_t)sizeof(struct ec_pool_group) + (blocks_at_most + 63) / 64 * 8;
-    shape->live = 0;
-#ifdef EC_POOL_CHECKED
-    shape->live = header_bytes;
-    header_bytes += blocks_at_most;
-#endif
+    if (extras != NULL && extras->live_bytes) {
+        shape->live = header_bytes;
+        header_bytes += blocks_at_most;
+    }
     shape->first = round_up(header_bytes, align);
-    shape->blocks = (shape->group_bytes - shape->first) / shape->block_bytes;
-    shape->reciprocal = (uint32_t)(((1ull << 32) + shape->block_bytes - 1) / shape->block_bytes);
+    shape->blocks = (shape->group_bytes - shape->first) / shape->stride_bytes;
+    shape->reciprocal = (uint32_t)(((1ull << 32) + shape->stride_bytes - 1) / shape->stride_bytes);
+    if (extras != NULL) {
+        shape->guard_pages = extras->guard_pages;
+        shape->space = extras->space;
+    }
+}
+
+void ec_pool_guard_write(const struct ec_pool_shape *shape, void *block)
+{
+    memset((char *)block + shape->guard_from, GUARD, shape->stride_bytes - shape->guard_from);
+}
+
+bool ec_pool_guard_is_whole(const struct ec_pool_shape *shape, const void *block)
+{
+    const unsigned char *const bytes = block;
+
+    for (uint32_t i = shape->guard_from; i < shape->stride_bytes; i++)
+        if (bytes[i] != GUARD)
+            return false;
+    return true;
 }
 
 struct ec_pool_group *ec_pool_group_create(const struct ec_pool_shape *shape, uint32_t blocks)
 {
-    struct ec_pool_group *group = map_aligned(shape->group_bytes);
+    const size_t bytes = shape->group_bytes;
+    struct ec_pool_group *group = shape->guard_pages ? ec_space_map_guarded(bytes, bytes)
+                                                     : ec_space_map(shape->space, bytes, bytes);
 
     if (group == NULL)
         return NULL;
+    if (shape->space != NULL) /* it may have been something else before */
+        memset(group, 0, shape->first);
     group->blocks = group->free_count = blocks;
     for (uint32_t word = 0; word * 64 < blocks; word++) {
         const uint32_t left = blocks - word * 64;
@@ -52,7 +79,10 @@ struct ec_pool_group *ec_pool_group_create(const struct ec_pool_shape *shape, ui
 
 void ec_pool_group_destroy(const struct ec_pool_shape *shape, struct ec_pool_group *group)
 {
-    munmap(group, shape->group_bytes);
+    if (shape->guard_pages)
+        ec_space_unmap_guarded(group, shape->group_bytes);
+    else
+        ec_space_unmap(shape->space, group, shape->group_bytes);
 }
 
 uint32_t ec_pool_group_take(const struct ec_pool_shape *shape, struct ec_pool_group *group,
@@ -60,12 +90,12 @@ uint32_t ec_pool_group_take(const struct ec_pool_shape *shape, struct ec_pool_gr
 {
     const uint32_t word = (uint32_t)__builtin_ctzll(group->summary);
     const uint64_t free_bits = group->words[word];
-    char *const base = (char *)group + shape->first + (size_t)word * 64 * shape->block_bytes;
+    char *const base = (char *)group + shape->first + (size_t)word * 64 * shape->stride_bytes;
     uint64_t bits = free_bits;
     uint32_t taken = 0;
 
     for (; bits != 0 && taken < room; bits &= bits - 1)
-        *(end - ++taken) = base + (size_t)__builtin_ctzll(bits) * shape->block_bytes;
+        *(end - ++taken) = base + (size_t)__builtin_ctzll(bits) * shape->stride_bytes;
     group->words[word] = bits;
     if (bits == 0)
         group->summary &= ~(1ull << word);
@@ -79,29 +109,4 @@ void ec_pool_group_put(struct ec_pool_group *group, uint32_t word, uint64_t bits
     group->words[word] |= bits;
     group->summary |= 1ull << word;
     group->free_count += (uint32_t)__builtin_popcountll(bits);
-}
-
-/* The system tends to place a mapping right below the last one, so after the first group the plain
- * call usually gives an aligned one. If not, map more and cut off the ends. */
-static void *map_aligned(size_t bytes)
-{
-    const int protection = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
-    char *base = mmap(NULL, bytes, protection, flags, -1, 0);
-    size_t before, after;
-
-    if (base == MAP_FAILED)
-        return NULL;
-    if (((uintptr_t)base & (bytes - 1)) == 0)
-        return base;
-    munmap(base, bytes);
-    base = mmap(NULL, 2 * bytes, protection, flags, -1, 0);
-    if (base == MAP_FAILED)
-        return NULL;
-    before = (size_t)(-(uintptr_t)base & (bytes - 1));
-    after = bytes - before;
-    if (before != 0)
-        munmap(base, before);
-    if (after != 0)
-        munmap(base + before + bytes, after);
-    return base + before;
 }

@@ -17,20 +17,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(EC_TIER_DEBUG) || defined(EC_TIER_DEVELOPMENT)
-#define EC_POOL_CHECKED 1 /* look for double frees and foreign pointers */
-#endif
+#include "foundation/memory/space.h"
 
 struct ec_pool_heap;
 
 /* How the groups of one pool are cut. */
 struct ec_pool_shape {
-    uint32_t block_bytes; /* a multiple of the alignment */
-    uint32_t group_bytes; /* power of two */
-    uint32_t first;       /* offset of block 0 */
-    uint32_t blocks;      /* in a whole group, at most 4,096 */
-    uint32_t live;        /* offset of the live bytes; 0 unless checked */
-    uint32_t reciprocal;  /* 2^32 / block_bytes, rounded up */
+    uint32_t block_bytes;  /* as users see it, and as it is counted: a multiple of the alignment */
+    uint32_t stride_bytes; /* from block to block: block_bytes, and a guard when there is one */
+    uint32_t group_bytes;  /* power of two */
+    uint32_t first;        /* offset of block 0 */
+    uint32_t blocks;       /* in a whole group, at most 4,096 */
+    uint32_t live;         /* offset of the live bytes; 0: there are none */
+    uint32_t reciprocal;   /* 2^32 / stride_bytes, rounded up */
+    uint32_t guard_from;   /* offset in a block of its guard bytes, up to the stride; 0: none */
+    bool guard_pages;      /* behind each group a page that nobody may touch */
+    struct ec_space *space;
+};
+
+/* What a shape has beside its blocks. */
+struct ec_pool_extras {
+    bool live_bytes;
+    bool guard_bytes;
+    bool guard_pages;
+    struct ec_space *space;
 };
 
 struct ec_pool_group {
@@ -42,8 +52,9 @@ struct ec_pool_group {
     uint64_t words[];
 };
 
-/* block_bytes and align were checked by the pool. */
-void ec_pool_shape_init(struct ec_pool_shape *shape, size_t block_bytes, size_t align);
+/* block_bytes and align were checked by the pool. extras may be NULL. */
+void ec_pool_shape_init(struct ec_pool_shape *shape, size_t block_bytes, size_t align,
+                        const struct ec_pool_extras *extras);
 
 /* Map a group with its first `blocks` blocks free; NULL when the system refuses. */
 struct ec_pool_group *ec_pool_group_create(const struct ec_pool_shape *shape, uint32_t blocks);
@@ -65,7 +76,7 @@ static inline struct ec_pool_group *ec_pool_group_of(const struct ec_pool_shape 
     return (struct ec_pool_group *)(uintptr_t)((const char *)block - inside);
 }
 
-/* The multiplication divides exactly, because a block's offset is a multiple of block_bytes. */
+/* The multiplication divides exactly, because a block's offset is a multiple of the stride. */
 static inline uint32_t ec_pool_group_index(const struct ec_pool_shape *shape, const void *block)
 {
     const uint32_t inside = (uint32_t)((uintptr_t)block & (shape->group_bytes - 1));
@@ -78,11 +89,23 @@ static inline bool ec_pool_group_is_empty(const struct ec_pool_group *group)
     return group->free_count == group->blocks;
 }
 
-/* In checked tiers: one byte per block, 1 while the user has it. */
+/* One byte per block where shape->live is not 0: 0 while it is free. */
 static inline _Atomic uint8_t *ec_pool_group_live(const struct ec_pool_shape *shape,
                                                   struct ec_pool_group *group)
 {
     return (_Atomic uint8_t *)((char *)group + shape->live);
 }
+
+static inline _Atomic uint8_t *ec_pool_live_byte(const struct ec_pool_shape *shape,
+                                                 const void *block)
+{
+    struct ec_pool_group *group = ec_pool_group_of(shape, block);
+
+    return ec_pool_group_live(shape, group) + ec_pool_group_index(shape, block);
+}
+
+/* Guard bytes: written when a block is handed out, looked at when it comes back. */
+void ec_pool_guard_write(const struct ec_pool_shape *shape, void *block);
+bool ec_pool_guard_is_whole(const struct ec_pool_shape *shape, const void *block);
 
 #endif

@@ -37,7 +37,8 @@ static void add_group(struct ec_pool_heap *heap, struct ec_pool_group *group);
 static void remove_group(struct ec_pool_heap *heap, struct ec_pool_group *group);
 static void mark_nonfull(struct ec_pool_heap *heap, uint32_t place);
 static void mark_full(struct ec_pool_heap *heap, uint32_t place);
-static void lose_empty(struct ec_pool_heap *heap);
+static void gain_empty(struct ec_pool_heap *heap, const struct ec_pool_group *group);
+static void lose_empty(struct ec_pool_heap *heap, const struct ec_pool_group *group);
 static bool grow_table(struct ec_pool_heap *heap);
 static void put_run(struct ec_pool_heap *heap, const struct run *run);
 static void put_back(struct ec_pool_heap *heap, void *const *blocks, uint32_t count);
@@ -54,7 +55,7 @@ static void set_count(struct ec_pool_heap *heap, uint64_t count);
 struct ec_pool_heap *ec_pool_heap_create(struct ec_pool *pool, struct ec_pool_thread *thread,
                                          bool adopt)
 {
-    const size_t bytes = sizeof(struct ec_pool_heap) + pool->magazine_blocks * sizeof(void *);
+    const size_t bytes = sizeof(struct ec_pool_heap) + pool->magazine_blocks_max * sizeof(void *);
     struct ec_pool_heap *heap = adopt ? adopt_orphan(pool) : NULL;
 
     if (heap != NULL) {
@@ -100,10 +101,11 @@ void ec_pool_heap_bind(struct ec_pool_heap *heap, const struct ec_memory_account
 
 bool ec_pool_heap_refill(struct ec_pool_heap *heap)
 {
-    const uint32_t room = (uint32_t)heap->capacity / 2;
+    const uint32_t room = heap->pool->magazine_blocks / 2;
     uint32_t left = room;
 
     assert(ec_pool_heap_count(heap) == 0);
+    heap->refilled = true;
     push_balance(heap); /* an empty magazine: as many are out as will be before the next refill */
     pthread_mutex_lock(&heap->lock);
     if (atomic_load_explicit(&heap->remote, memory_order_relaxed) != NULL)
@@ -114,7 +116,7 @@ bool ec_pool_heap_refill(struct ec_pool_heap *heap)
         if (group == NULL)
             break;
         if (ec_pool_group_is_empty(group))
-            lose_empty(heap);
+            lose_empty(heap, group);
         left -= ec_pool_group_take(&heap->pool->shape, group, heap->blocks + left, left);
         if (group->summary == 0)
             mark_full(heap, group->place);
@@ -140,6 +142,17 @@ void ec_pool_heap_flush(struct ec_pool_heap *heap, uint64_t blocks)
     push_balance(heap);
 }
 
+void ec_pool_heap_make_room(struct ec_pool_heap *heap)
+{
+    const uint64_t largest = heap->pool->magazine_blocks_max;
+
+    if (heap->refilled && heap->capacity < largest)
+        heap->capacity = heap->capacity * 2 < largest ? heap->capacity * 2 : largest;
+    else
+        ec_pool_heap_flush(heap, heap->capacity / 2);
+    heap->refilled = false;
+}
+
 void ec_pool_heap_leave(struct ec_pool_heap *heap)
 {
     ec_pool_heap_flush(heap, ec_pool_heap_count(heap));
@@ -147,6 +160,7 @@ void ec_pool_heap_leave(struct ec_pool_heap *heap)
     drain(heap);
     heap->orphan = true;
     pthread_mutex_unlock(&heap->lock);
+    heap->capacity = heap->pool->magazine_blocks;
     heap->thread = NULL;
 }
 
@@ -279,7 +293,7 @@ static void add_group(struct ec_pool_heap *heap, struct ec_pool_group *group)
     group->place = place;
     mark_nonfull(heap, place);
     if (ec_pool_group_is_empty(group))
-        heap->empty_count++;
+        gain_empty(heap, group);
     /* Who holds a block of the group may read this without a lock, and either owner will do. */
     atomic_store_explicit(&group->owner, heap, memory_order_relaxed);
 }
@@ -296,9 +310,24 @@ static void mark_full(struct ec_pool_heap *heap, uint32_t place)
     heap->nonfull[place / 64] &= ~(1ull << (place & 63));
 }
 
-/* An empty group is taken into use, or taken away. */
-static void lose_empty(struct ec_pool_heap *heap)
+static uint64_t group_blocks_bytes(const struct ec_pool_heap *heap,
+                                   const struct ec_pool_group *group)
 {
+    return (uint64_t)group->blocks * heap->pool->shape.block_bytes;
+}
+
+static void gain_empty(struct ec_pool_heap *heap, const struct ec_pool_group *group)
+{
+    heap->empty_count++;
+    atomic_fetch_add_explicit(&heap->pool->row->reusable_bytes, group_blocks_bytes(heap, group),
+                              memory_order_relaxed);
+}
+
+/* An empty group is taken into use, or taken away. */
+static void lose_empty(struct ec_pool_heap *heap, const struct ec_pool_group *group)
+{
+    atomic_fetch_sub_explicit(&heap->pool->row->reusable_bytes, group_blocks_bytes(heap, group),
+                              memory_order_relaxed);
     if (--heap->empty_count < heap->empty_low)
         heap->empty_low = heap->empty_count;
 }
@@ -310,7 +339,7 @@ static void remove_group(struct ec_pool_heap *heap, struct ec_pool_group *group)
         heap->place_from = group->place;
     mark_full(heap, group->place);
     if (ec_pool_group_is_empty(group))
-        lose_empty(heap);
+        lose_empty(heap, group);
 }
 
 static bool grow_table(struct ec_pool_heap *heap)
@@ -366,7 +395,7 @@ static void put_run(struct ec_pool_heap *heap, const struct run *run)
     ec_pool_group_put(run->group, run->word, run->bits);
     mark_nonfull(heap, run->group->place);
     if (ec_pool_group_is_empty(run->group)) {
-        heap->empty_count++;
+        gain_empty(heap, run->group);
         age(heap); /* may unmap the group */
     }
 }
@@ -469,7 +498,7 @@ static void push_balance(struct ec_pool_heap *heap)
         is_listed(pool) ? &pool->pushed[heap->account.slot] : &heap->pushed_private, allocs, frees);
 
     ec_memory_raise(&pool->live, &pool->row->peak_bytes, difference, block_bytes);
-    if (pool->sink == NULL)
+    if (pool->sink == NULL || pool->tag == EC_TAG_NONE)
         return;
     ec_memory_sink_push_bytes(pool->sink, pool->tag, difference * (int64_t)block_bytes);
     if (!is_listed(pool))

@@ -37,7 +37,8 @@ struct ec_pool_heap {
     /* The owning thread's; that of the common heap is who holds common_lock. */
     struct ec_allocator_counters *own; /* in the sink, or own_private; one writer */
     uint64_t level;                    /* blocks in the magazine, without what own counted since */
-    uint64_t capacity;                 /* of the magazine */
+    uint64_t capacity;                 /* of the magazine; grows up to magazine_blocks_max */
+    bool refilled;                     /* since the last flush */
     struct ec_pool *pool;
     struct ec_pool_heap *next;        /* in the pool's list; never changes */
     struct ec_pool_thread *thread;    /* under the lock of pool_threads.c; NULL: nobody's */
@@ -69,6 +70,7 @@ struct ec_pool_heap {
 struct ec_pool {
     uint32_t index; /* in every thread's table */
     uint32_t magazine_blocks;
+    uint32_t magazine_blocks_max;
     struct ec_pool_shape shape;
     uint32_t tag;
     struct ec_memory_sink *sink;
@@ -77,7 +79,7 @@ struct ec_pool {
     _Atomic uint64_t blocks_left; /* of blocks_max */
     pthread_mutex_t common_lock;  /* around common */
     struct ec_pool_heap *common;  /* for threads that have no heap; bound at its first use */
-    struct ec_pool_known *known;  /* NULL unless checked */
+    struct ec_pool_known *known;  /* NULL: nothing is looked for */
     struct ec_allocator_row row_private;
 
     alignas(EC_HOT_BYTES) _Atomic int64_t live; /* blocks, sum of what was pushed */
@@ -98,6 +100,10 @@ bool ec_pool_heap_refill(struct ec_pool_heap *heap);
 
 /* Put the `blocks` oldest blocks of the magazine back. */
 void ec_pool_heap_flush(struct ec_pool_heap *heap, uint64_t blocks);
+
+/* The magazine is full: put its older half back, or let it grow, where the thread has had to refill it since
+ * it was full last. */
+void ec_pool_heap_make_room(struct ec_pool_heap *heap);
 
 /* The thread ends: everything goes back, and somebody else may have the heap. */
 void ec_pool_heap_leave(struct ec_pool_heap *heap);

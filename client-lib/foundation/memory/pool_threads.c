@@ -69,6 +69,12 @@ void ec_pool_threads_leave(const struct ec_memory_sink *sink)
     pthread_mutex_unlock(&lock);
 }
 
+/* Of an account: any, where blocks have tags of their own and only its slot is looked at. */
+static uint32_t tag_of(const struct ec_pool *pool)
+{
+    return pool->tag != EC_TAG_NONE ? pool->tag : EC_TAG_GENERAL;
+}
+
 struct ec_pool_heap *ec_pool_threads_heap(struct ec_pool *pool)
 {
     struct ec_pool_thread *thread = &ec_pool_this_thread;
@@ -80,7 +86,7 @@ struct ec_pool_heap *ec_pool_threads_heap(struct ec_pool *pool)
     if (thread->gone)
         return NULL;
     if (pool->sink != NULL) { /* outside the lock: foreign code */
-        account = ec_memory_sink_account(pool->sink, pool->tag);
+        account = ec_memory_sink_account(pool->sink, tag_of(pool));
         if (account.shared) /* a magazine leans on counters that have one writer */
             return NULL;
     }
@@ -105,7 +111,7 @@ struct ec_pool_heap *ec_pool_threads_common(struct ec_pool *pool)
     if (common->own != NULL && (pool->sink == NULL || common->forks == forks))
         return common;
     if (pool->sink != NULL)
-        account = ec_memory_sink_account_shared(pool->sink, pool->tag);
+        account = ec_memory_sink_account_shared(pool->sink, tag_of(pool));
     ec_pool_heap_bind(common, pool->sink != NULL ? &account : NULL);
     common->forks = forks;
     return common;

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "proto/memory_rows.h"
+
 static const char *const fixed_tags[EC_TAG_USER_FIRST] = {
     [EC_TAG_GENERAL] = "general", [EC_TAG_RENDERING] = "rendering", [EC_TAG_PHYSICS] = "physics",
     [EC_TAG_AUDIO] = "audio",     [EC_TAG_ANIMATION] = "animation", [EC_TAG_AI] = "ai",
@@ -100,13 +102,66 @@ void ec_memory_sink_row_leave(struct ec_memory_sink *sink, struct ec_allocator_r
     pthread_mutex_unlock(&sink->lock);
 }
 
+bool ec_memory_row_is_listed(const struct ec_memory_sink *sink, const struct ec_allocator_row *row)
+{
+    return sink != NULL && row >= sink->allocators && row < sink->allocators + EC_ALLOCATORS_MAX;
+}
+
+int ec_memory_sink_space(struct ec_memory_sink *sink, bool in_segment, struct ec_space **space,
+                         struct ec_error *why)
+{
+    *space = NULL;
+    if (!in_segment)
+        return EC_OK;
+    if (sink == NULL || sink->space == NULL)
+        return ec_fail(why, EC_ERR_STATE, "in_segment, but %s",
+                       sink == NULL ? "there is no client"
+                                    : "the client was made without segment_bytes");
+    *space = sink->space;
+    return EC_OK;
+}
+
+void ec_memory_row_stats(const struct ec_allocator_row *row, struct ec_memory_stats *stats)
+{
+    *stats = (struct ec_memory_stats) {
+        .current_bytes = ec_row_load(&row->current_bytes),
+        .peak_bytes = ec_row_load(&row->peak_bytes),
+        .capacity_bytes = ec_row_load(&row->capacity_bytes),
+        .count = ec_row_load(&row->count),
+        .total = ec_row_load(&row->returned) + ec_row_load(&row->count),
+        .failed = ec_row_load(&row->failed),
+        .fallbacks = ec_row_load(&row->fallbacks),
+        .largest_free_bytes = ec_row_load(&row->largest_free_bytes),
+    };
+    if (stats->peak_bytes < stats->current_bytes)
+        stats->peak_bytes = stats->current_bytes;
+}
+
+const char *ec_allocator_kind_name(uint32_t kind)
+{
+    static const char *const words[] = {
+        [EC_ALLOCATOR_NONE] = "none",
+        [EC_ALLOCATOR_ARENA] = "arena",
+        [EC_ALLOCATOR_STACK] = "stack",
+        [EC_ALLOCATOR_POOL] = "pool",
+        [EC_ALLOCATOR_SLAB] = "slab",
+        [EC_ALLOCATOR_ALIGNED] = "aligned",
+        [EC_ALLOCATOR_OBJECT_POOL] = "object_pool",
+        [EC_ALLOCATOR_DEBUG] = "debug",
+        [EC_ALLOCATOR_FRAME_ARENA] = "frame_arena",
+        [EC_ALLOCATOR_HEAP] = "heap",
+    };
+
+    return kind < sizeof words / sizeof words[0] ? words[kind] : "unknown";
+}
+
 void ec_memory_row_init(struct ec_allocator_row *row, const char *name, enum ec_allocator_kind kind,
                         uint32_t tag, uint64_t block_bytes)
 {
     _Atomic uint64_t *const counts[] = {
-        &row->current_bytes, &row->peak_bytes, &row->capacity_bytes,
-        &row->count,         &row->returned,   &row->returned_bytes,
-        &row->failed,        &row->fallbacks,  &row->largest_free_bytes,
+        &row->current_bytes,      &row->peak_bytes,     &row->capacity_bytes, &row->count,
+        &row->returned,           &row->returned_bytes, &row->failed,         &row->fallbacks,
+        &row->largest_free_bytes, &row->reusable_bytes,
     };
 
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)

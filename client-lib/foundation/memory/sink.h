@@ -20,7 +20,10 @@
 #include <engine-core/memory.h>
 
 #include "foundation/error.h"
+#include "foundation/memory/space.h"
 #include "proto/client_segment.h"
+
+struct ec_memory_watch;
 
 struct ec_memory_sink {
     struct ec_tag_row *tags;             /* EC_TAGS_MAX */
@@ -29,6 +32,8 @@ struct ec_memory_sink {
     _Atomic uint32_t *threads_high;
     uint32_t (*thread_slot)(void *context); /* the calling thread's row */
     void *context;
+    struct ec_space *space; /* for blocks that lie in the segment; NULL: it has no room for them */
+    _Atomic(const struct ec_memory_watch *) watch; /* foundation/memory/watch.h; NULL: nobody */
 
     pthread_mutex_t lock;
     uint64_t rows_taken[EC_ALLOCATORS_MAX / 64]; /* under lock */
@@ -62,6 +67,20 @@ struct ec_allocator_row *ec_memory_sink_row_take(struct ec_memory_sink *sink, co
                                                  enum ec_allocator_kind kind, uint32_t tag,
                                                  uint64_t block_bytes);
 void ec_memory_sink_row_leave(struct ec_memory_sink *sink, struct ec_allocator_row *row);
+
+bool ec_memory_row_is_listed(const struct ec_memory_sink *sink, const struct ec_allocator_row *row);
+
+/* The space for in_segment of a description: NULL, the system, unless it is asked for.
+ *
+ * Returns EC_OK or EC_ERR_STATE (there is no sink, or it has no room for blocks). */
+int ec_memory_sink_space(struct ec_memory_sink *sink, bool in_segment, struct ec_space **space,
+                         struct ec_error *why);
+
+/* The statistics of an allocator that counts all in its row. */
+void ec_memory_row_stats(const struct ec_allocator_row *row, struct ec_memory_stats *stats);
+
+/* "arena"; "unknown" for what is no kind. */
+const char *ec_allocator_kind_name(uint32_t kind);
 
 /* Set up a row that is not taken from a sink. */
 void ec_memory_row_init(struct ec_allocator_row *row, const char *name, enum ec_allocator_kind kind,

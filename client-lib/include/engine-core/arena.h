@@ -21,14 +21,15 @@
  *
  * When it is full: an arena with growth_bytes takes another chunk, as long as limit_bytes allows.
  * Otherwise one with heap_fallback takes the block from the general heap until the next reset or
- * rewind and counts it in `fallbacks`. Otherwise the answer is NULL, counted in `failed`.
+ * rewind, counts it in `fallbacks`, and warns of each place in the program that came to this once (of the
+ * first 64). Otherwise the answer is NULL, counted in `failed`.
  *
  * Alignment: any power of two up to 2 MiB.
  * Thread:    one at a time; which one may change. Statistics from any.
  * Ownership: blocks belong to the arena; nothing is freed singly.
- * Cost:      an allocation is a few nanoseconds; reset is O(1), plus one free() per fallback. Chunks
- *            are kept until the arena is destroyed. In builds of the tier `debug` what is given back
- *            is overwritten with 0xDD, and AddressSanitizer reports its use. */
+ * Cost:      an allocation is done in line and is about what a bare bump costs; reset is O(1), plus one
+ *            free() per fallback. Chunks are kept until the arena is destroyed. In builds of the tier
+ *            `debug` what is given back is overwritten with 0xDD, and AddressSanitizer reports its use. */
 #ifndef ENGINE_CORE_ARENA_H
 #define ENGINE_CORE_ARENA_H
 
@@ -49,22 +50,76 @@ struct ec_arena_desc {
     size_t growth_bytes;      /* at least, of each further chunk; 0: fixed capacity */
     size_t limit_bytes;       /* of all chunks together; 0: none */
     bool heap_fallback;       /* when full, take blocks from the general heap */
+    bool in_segment; /* chunks lie in the client segment, see ec_client_desc.segment_bytes */
+
+    /* Called with one line of text for each place that falls back for the first time; default: it is
+     * written to stderr. Runs in the allocation; must not use the arena. */
+    void (*on_warning)(void *context, const char *text);
+    void *context;
 };
 
-/* Returns EC_OK, EC_ERR_PARAM (name, tag), EC_ERR_SIZE (bytes, limit_bytes), EC_ERR_MEMORY.
+/* Returns EC_OK, EC_ERR_PARAM (name, tag), EC_ERR_SIZE (bytes, limit_bytes), EC_ERR_STATE
+ *         (in_segment without room in the segment), EC_ERR_MEMORY.
  * A client has room for 128 allocators; further ones work and count in their tag, unlisted. */
 EC_API int ec_arena_create(const struct ec_arena_desc *desc, struct ec_arena **arena,
                            struct ec_error *why);
 EC_API void ec_arena_destroy(struct ec_arena *arena); /* accepts NULL */
 
+/* What ec_arena_alloc needs in line: the beginning of each arena. The fields belong to the arena. */
+struct ec_arena_front {
+    char *position;
+    char *step_end; /* allocations that pass this go the slow way */
+    char *zero;     /* current bytes are position - zero */
+    uint64_t *row;  /* current bytes, and EC_ARENA_ROW_COUNT words on the live blocks */
+};
+#define EC_ARENA_ROW_COUNT 3
+#define EC_ARENA_ALIGN_DEFAULT 16
+#define EC_ARENA_ALIGN_MAX ((size_t)2 << 20)
+#define EC_ARENA_BYTES_MAX ((size_t)1 << 40)
+
+/* What ec_arena_alloc calls when there is no room, or the request is not one. */
+EC_API void *ec_arena_alloc_slowly(struct ec_arena *arena, size_t bytes, size_t align);
+
 /* bytes >= 1; align is a power of two, 0 means 16. The memory is not cleared. NULL: the size is zero
  * or the arena is full, or align is none; each counted in `failed`. */
-EC_API void *ec_arena_alloc(struct ec_arena *arena, size_t bytes, size_t align)
+EC_API inline void *ec_arena_alloc(struct ec_arena *arena, size_t bytes, size_t align)
     __attribute__((malloc, alloc_size(2), warn_unused_result));
 
 /* count items of bytes each; a product that overflows is refused like a size of zero. */
-EC_API void *ec_arena_alloc_array(struct ec_arena *arena, size_t count, size_t bytes, size_t align)
+EC_API inline void *ec_arena_alloc_array(struct ec_arena *arena, size_t count, size_t bytes,
+                                         size_t align)
     __attribute__((malloc, alloc_size(2, 3), warn_unused_result));
+
+/* One test for all that is unusual; what it was, the slow way finds out. The counts have one writer, so
+ * a load, an addition and a store do; relaxed, for they order nothing. */
+inline void *ec_arena_alloc(struct ec_arena *arena, size_t bytes, size_t align)
+{
+    struct ec_arena_front *const front = (struct ec_arena_front *)(void *)arena;
+    const size_t alignment = align != 0 ? align : EC_ARENA_ALIGN_DEFAULT;
+    const uintptr_t start = ((uintptr_t)front->position + alignment - 1) & ~(alignment - 1);
+    uint64_t *const row = front->row;
+
+    if (__builtin_expect((intptr_t)((uintptr_t)front->step_end - start) < (intptr_t)bytes ||
+                             bytes - 1 >= EC_ARENA_BYTES_MAX || /* 0 wraps to the largest */
+                             (alignment & (alignment - 1)) != 0 || alignment > EC_ARENA_ALIGN_MAX,
+                         0))
+        return ec_arena_alloc_slowly(arena, bytes, alignment);
+    front->position = (char *)start + bytes;
+    __atomic_store_n(row, (uint64_t)(front->position - front->zero), __ATOMIC_RELAXED);
+    __atomic_store_n(row + EC_ARENA_ROW_COUNT,
+                     __atomic_load_n(row + EC_ARENA_ROW_COUNT, __ATOMIC_RELAXED) + 1,
+                     __ATOMIC_RELAXED);
+    return (void *)start;
+}
+
+inline void *ec_arena_alloc_array(struct ec_arena *arena, size_t count, size_t bytes, size_t align)
+{
+    size_t product;
+
+    if (__builtin_mul_overflow(count, bytes, &product))
+        product = 0; /* refused and counted like it */
+    return ec_arena_alloc(arena, product, align);
+}
 
 /* A place in the arena, to be used once, by ec_arena_rewind. Its fields belong to the arena. */
 struct ec_arena_marker {

@@ -49,14 +49,19 @@ struct ec_client_desc {
         *socket_path;    /* default: $ENGINE_CORE_SOCKET, else $XDG_RUNTIME_DIR/engine-core.sock,
                                 else /run/engine-core/engine-core.sock; the first that exists */
     uint32_t timeout_ms; /* of each call to the daemon; default 5,000 */
-    bool no_thread;      /* the program polls ec_client_fd and calls ec_client_dispatch */
+    size_t
+        segment_bytes; /* room in the client segment for the blocks of allocators that are made with
+                             in_segment, where others can read them; default none, at most 64 GiB.
+                             Memory is taken when a block is touched, and stays until the client goes. A
+                             forked child does not have these blocks. */
+    bool no_thread;    /* the program polls ec_client_fd and calls ec_client_dispatch */
     void (*on_state)(void *context, enum ec_client_state state); /* on the service thread */
     void *context;
 };
 
 /* Connect, say hello, hand up the client's segments and map the daemon's.
  *
- * Returns EC_OK, EC_ERR_PARAM (no name, path over 107 bytes), EC_ERR_DISCONNECTED (no daemon there),
+ * Returns EC_OK, EC_ERR_PARAM (no name, path over 107 bytes), EC_ERR_SIZE (segment_bytes), EC_ERR_DISCONNECTED (no daemon there),
  *         EC_ERR_VERSION, EC_ERR_PERMISSION, EC_ERR_LAYOUT, EC_ERR_STATE (another time namespace),
  *         EC_ERR_TIMEOUT, EC_ERR_MEMORY, EC_ERR_SYSTEM. */
 EC_API int ec_client_create(const struct ec_client_desc *desc, struct ec_client **client,

@@ -16,8 +16,11 @@
  * answer is NULL, counted in `failed`; blocks that lie in the magazines of other threads (at most
  * magazine_blocks each) are not reached.
  *
- * Faults: in builds of the tiers `debug` and `development` a double free and a pointer that is no
- * block of the pool are refused and counted in `failed`; in `release` they are not looked for.
+ * Faults: in builds of the tiers `debug` and `development`, with `checked`, and where the environment has
+ * ENGINE_CORE_CHECKS=1, a double free and a pointer that is no block of the pool are refused and counted
+ * in `failed`. In the tier `debug` and with `guard_bytes` at least 8 bytes behind each block are guarded,
+ * and a block is refused whose user wrote there. With `guard_pages` a program that runs over the end of
+ * a group ends by SIGSEGV.
  *
  * Alignment: any power of two up to 64 KiB; default 16.
  * Thread:    any, also for blocks of other threads; create and destroy while nobody else uses it.
@@ -45,11 +48,19 @@ struct ec_pool_desc {
     size_t block_bytes;       /* 1..65,536; rounded up to a multiple of align */
     size_t align;             /* power of two, 16..65,536; default 16 */
     uint64_t blocks_max;      /* never more blocks than this; 0: no limit */
-    uint32_t magazine_blocks; /* of each thread, 16..256; default 128 */
+    uint32_t
+        magazine_blocks; /* of each thread, 16..256; default 128, and more where a thread empties
+                                 and fills it again and again, up to what 64 KiB hold */
+    bool checked;        /* look for double frees and foreign pointers in every tier */
+    bool guard_bytes;    /* and for writes behind blocks */
+    bool guard_pages;    /* a page behind each group that nobody may touch; the system allows
+                                 about 30,000 of them in a process */
+    bool in_segment;     /* groups lie in the client segment, see ec_client_desc.segment_bytes */
 };
 
 /* Returns EC_OK, EC_ERR_PARAM (name, tag, align, magazine_blocks), EC_ERR_SIZE (block_bytes),
- *         EC_ERR_LIMIT (4,096 pools in the process), EC_ERR_MEMORY.
+ *         EC_ERR_STATE (in_segment without room in the segment), EC_ERR_LIMIT (4,096 pools in the
+ *         process), EC_ERR_MEMORY.
  * A client has room for 128 allocators; further ones work and count in their tag, unlisted. */
 EC_API int ec_pool_create(const struct ec_pool_desc *desc, struct ec_pool **pool,
                           struct ec_error *why);
@@ -60,8 +71,8 @@ EC_API void *ec_pool_alloc(struct ec_pool *pool) __attribute__((malloc, warn_unu
 
 /* Give a block back; NULL is accepted and does nothing.
  *
- * Returns EC_OK, and in checking tiers EC_ERR_STATE (the block is free already) or EC_ERR_PARAM (no
- *         block of this pool); then nothing changes. */
+ * Returns EC_OK, and where it is looked for EC_ERR_STATE (the block is free already), EC_ERR_PARAM (no
+ *         block of this pool) or EC_ERR_SIZE (its guard bytes were overwritten); then nothing changes. */
 EC_API int ec_pool_free(struct ec_pool *pool, void *block);
 
 /* Give empty groups back to the system; returns their bytes. Cost: system calls. */

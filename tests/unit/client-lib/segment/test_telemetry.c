@@ -130,6 +130,30 @@ START_TEST(an_allocator_names_its_tag_and_a_wrong_tag_is_none)
 }
 END_TEST
 
+START_TEST(fragmentation_is_the_free_memory_that_does_not_serve_everybody)
+{
+    struct ec_allocator_report allocators[EC_ALLOCATORS_MAX];
+    struct ec_allocator_row *row = segment->allocators;
+
+    for (int i = 0; i < 3; i++) {
+        atomic_store(&row[i].capacity_bytes, 1000);
+        atomic_store(&row[i].kind, i == 0 ? EC_ALLOCATOR_ARENA : EC_ALLOCATOR_POOL);
+    }
+    atomic_store(&row[0].current_bytes, 200);
+    atomic_store(&row[0].largest_free_bytes, 600);
+    atomic_store(&row[1].block_bytes, 10);
+    atomic_store(&row[1].reusable_bytes, 250);
+    atomic_store(&row[2].current_bytes, 1000); /* full */
+    ck_assert_uint_eq(ec_telemetry_allocators(segment, allocators), 3);
+    ck_assert_double_eq_tol(allocators[0].fragmentation, 0.25, 1e-9);
+    ck_assert_double_eq_tol(allocators[1].fragmentation, 0.75, 1e-9);
+    ck_assert_double_eq_tol(allocators[2].fragmentation, 0, 1e-9);
+    atomic_store(&row[1].reusable_bytes, UINT64_MAX); /* nonsense */
+    ec_telemetry_allocators(segment, allocators);
+    ck_assert_double_eq_tol(allocators[1].fragmentation, 0, 1e-9);
+}
+END_TEST
+
 START_TEST(all_tags_together_never_wrap_around)
 {
     struct ec_memory_sum sum;
@@ -206,6 +230,7 @@ int main(void)
     tcase_add_test(tcase, a_hostile_thread_count_is_bounded);
     tcase_add_test(tcase, texts_end_and_hold_no_control_characters);
     tcase_add_test(tcase, an_allocator_names_its_tag_and_a_wrong_tag_is_none);
+    tcase_add_test(tcase, fragmentation_is_the_free_memory_that_does_not_serve_everybody);
     tcase_add_test(tcase, all_tags_together_never_wrap_around);
     tcase_add_test(tcase, references_are_summed_over_threads_and_never_below_zero);
     tcase_add_test(tcase, the_pulse_is_the_newer_of_frame_and_step);

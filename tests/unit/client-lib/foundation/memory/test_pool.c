@@ -3,11 +3,14 @@
 #include "foundation/memory/pool.h"
 
 #include <check.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "foundation/memory/pool_threads.h"
+#include "foundation/memory/watch.h"
 #include "support/memory_rows.h"
 #include "support/often.h"
 
@@ -478,6 +481,171 @@ START_TEST(a_pool_behaves_like_its_model)
 }
 END_TEST
 
+static const size_t guarded_sizes[] = { 1, 16, 24, 1000, 65536 };
+
+/* Asked for, so that it is the same in every tier. */
+START_TEST(a_write_behind_a_block_is_found_when_it_is_freed)
+{
+    const size_t bytes = guarded_sizes[_i];
+    struct ec_pool *pool =
+        make(NULL, (struct ec_pool_desc) { .block_bytes = bytes, .guard_bytes = true });
+    unsigned char *block = ec_pool_alloc(pool);
+    const unsigned char guard = block[bytes];
+
+    memset(block, 0, bytes);
+    block[bytes] = 0;
+    ck_assert_int_eq(ec_pool_free(pool, block), EC_ERR_SIZE);
+    ck_assert_uint_eq(stats_of(pool).failed, 1);
+    ck_assert_uint_eq(stats_of(pool).count, 1); /* nothing changed */
+    block[bytes] = guard;
+    ck_assert_int_eq(ec_pool_free(pool, block), EC_OK);
+    ck_assert_int_eq(ec_pool_free(pool, block), EC_ERR_STATE);
+    ec_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(guarded_blocks_are_aligned_and_counted_like_others)
+{
+    const size_t align = (size_t)16 << _i;
+    struct ec_pool *pool =
+        make(&rows->sink,
+             (struct ec_pool_desc) { .block_bytes = align, .align = align, .guard_bytes = true });
+    char *blocks[300];
+
+    for (int i = 0; i < 300; i++) {
+        blocks[i] = ec_pool_alloc(pool);
+        ASSERT_OFTEN(blocks[i] != NULL && (uintptr_t)blocks[i] % align == 0);
+        memset(blocks[i], i, align);
+    }
+    ck_assert_uint_eq(stats_of(pool).current_bytes, 300 * align);
+    for (int i = 0; i < 300; i++)
+        ASSERT_OFTEN(ec_pool_free(pool, blocks[i]) == EC_OK);
+    ck_assert_uint_eq(stats_of(pool).current_bytes, 0);
+    ec_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_byte_behind_a_guarded_group_ends_the_program)
+{
+    struct ec_pool *pool =
+        make(NULL, (struct ec_pool_desc) { .block_bytes = 1024, .guard_pages = true });
+    char *block = ec_pool_alloc(pool);
+
+    ((volatile char *)((uintptr_t)block & ~(uintptr_t)0x3FFFF))[0x40000] = 1;
+}
+END_TEST
+
+START_TEST(groups_can_lie_in_a_range_and_are_used_again)
+{
+    const size_t bytes = 10 * EC_SPACE_UNIT_BYTES;
+    char *range = aligned_alloc(65536, bytes);
+    struct ec_space space;
+    struct ec_pool *pool;
+    void *blocks[8000];
+    int count = 0;
+
+    memset(range, 0xFF, bytes); /* what an earlier user left */
+    ck_assert_int_eq(ec_space_init(&space, range, bytes, NULL), EC_OK);
+    rows->sink.space = &space;
+    for (int round = 0; round < 3; round++) {
+        pool = make(&rows->sink, (struct ec_pool_desc) { .block_bytes = 128, .in_segment = true });
+        for (count = 0; (blocks[count] = ec_pool_alloc(pool)) != NULL; count++)
+            ASSERT_OFTEN((char *)blocks[count] >= range && (char *)blocks[count] < range + bytes);
+        ck_assert_int_gt(count, 10 * 400);
+        ck_assert_uint_eq(stats_of(pool).failed, 1);
+        while (count > 0)
+            ASSERT_OFTEN(ec_pool_free(pool, blocks[--count]) == EC_OK);
+        ck_assert_uint_eq(ec_pool_trim(pool), bytes);
+        ec_pool_destroy(pool);
+    }
+    rows->sink.space = NULL;
+    ec_space_finish(&space);
+    free(range);
+}
+END_TEST
+
+/* Free memory in groups without a live block is fit for others; all of it elsewhere is not. */
+START_TEST(free_memory_is_unusable_for_others_while_its_group_is_in_use)
+{
+    struct ec_pool *pool = make(&rows->sink, (struct ec_pool_desc) { .block_bytes = 64 });
+    struct ec_allocator_sums sums;
+    void *blocks[5000];
+
+    for (int i = 0; i < 5000; i++)
+        blocks[i] = ec_pool_alloc(pool);
+    for (int i = 0; i < 5000; i += 2)
+        ec_pool_free(pool, blocks[i]);
+    sums = memory_rows_allocator(rows, "pool");
+    ck_assert_uint_eq(sums.unusable_bytes, sums.capacity_bytes - sums.current_bytes);
+    for (int i = 1; i < 5000; i += 2)
+        ec_pool_free(pool, blocks[i]);
+    sums = memory_rows_allocator(rows, "pool");
+    ck_assert_uint_lt(sums.unusable_bytes, sums.capacity_bytes / 2); /* what magazines hold */
+    ec_pool_trim(pool);
+    sums = memory_rows_allocator(rows, "pool");
+    ck_assert_uint_eq(sums.unusable_bytes, 0);
+    ck_assert_uint_eq(sums.capacity_bytes, 0);
+    ec_pool_destroy(pool);
+}
+END_TEST
+
+static void watched_allocated(void *context, const void *block, size_t bytes, uint32_t tag)
+{
+    ck_assert_ptr_nonnull(block);
+    ((uint64_t *)context)[0] += bytes;
+    ((uint64_t *)context)[2] += tag;
+}
+
+static void watched_freed(void *context, const void *block, size_t bytes, uint32_t tag)
+{
+    ck_assert_ptr_nonnull(block);
+    ((uint64_t *)context)[1] += bytes;
+    ((uint64_t *)context)[2] -= tag;
+}
+
+START_TEST(who_watches_the_sink_hears_of_each_block)
+{
+    uint64_t seen[3] = { 0 };
+    const struct ec_memory_watch watch = { watched_allocated, watched_freed, seen };
+    struct ec_pool *pool =
+        make(&rows->sink, (struct ec_pool_desc) { .block_bytes = 48, .tag = EC_TAG_UI });
+    void *block;
+
+    ec_memory_watch_set(&rows->sink, &watch);
+    block = ec_pool_alloc(pool);
+    ck_assert_uint_eq(seen[0], 48);
+    ck_assert_uint_eq(seen[2], EC_TAG_UI);
+    ck_assert_int_eq(ec_pool_free(pool, block), EC_OK);
+    ck_assert_uint_eq(seen[1], 48);
+    ck_assert_uint_eq(seen[2], 0);
+    ec_memory_watch_set(&rows->sink, NULL);
+    block = ec_pool_alloc(pool);
+    ck_assert_uint_eq(seen[0], 48);
+    ec_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_magazine_grows_where_it_is_emptied_and_filled_again_and_again)
+{
+    struct ec_pool *pool = make(NULL, (struct ec_pool_desc) { .block_bytes = 64 });
+    struct ec_pool *fixed =
+        make(NULL, (struct ec_pool_desc) { .block_bytes = 64, .magazine_blocks = 128 });
+    void *blocks[1000];
+
+    for (int round = 0; round < 8; round++)
+        for (int p = 0; p < 2; p++) {
+            for (int i = 0; i < 1000; i++)
+                blocks[i] = ec_pool_alloc(p == 0 ? pool : fixed);
+            for (int i = 1000; i > 0; i--)
+                ASSERT_OFTEN(ec_pool_free(p == 0 ? pool : fixed, blocks[i - 1]) == EC_OK);
+        }
+    ck_assert_uint_eq(ec_pool_thread_heap(pool)->capacity, 1024);
+    ck_assert_uint_eq(ec_pool_thread_heap(fixed)->capacity, 128);
+    ec_pool_destroy(pool);
+    ec_pool_destroy(fixed);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pool");
@@ -507,6 +675,15 @@ int main(void)
     tcase_add_test(tcase, forty_pools_do_not_mix_their_blocks);
     tcase_add_loop_test(tcase, a_pool_behaves_like_its_model, 0,
                         sizeof model_descs / sizeof model_descs[0]);
+    tcase_add_loop_test(tcase, a_write_behind_a_block_is_found_when_it_is_freed, 0, 5);
+    tcase_add_loop_test(tcase, guarded_blocks_are_aligned_and_counted_like_others, 0, 13);
+#ifndef __SANITIZE_ADDRESS__
+    tcase_add_test_raise_signal(tcase, a_byte_behind_a_guarded_group_ends_the_program, SIGSEGV);
+#endif
+    tcase_add_test(tcase, groups_can_lie_in_a_range_and_are_used_again);
+    tcase_add_test(tcase, free_memory_is_unusable_for_others_while_its_group_is_in_use);
+    tcase_add_test(tcase, who_watches_the_sink_hears_of_each_block);
+    tcase_add_test(tcase, a_magazine_grows_where_it_is_emptied_and_filled_again_and_again);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -18,7 +18,7 @@ static struct ec_pool_shape shape;
 
 static void setup_shape(int i)
 {
-    ec_pool_shape_init(&shape, shapes[i].block_bytes, shapes[i].align);
+    ec_pool_shape_init(&shape, shapes[i].block_bytes, shapes[i].align, NULL);
 }
 
 START_TEST(groups_have_64_KiB_and_256_KiB_from_1_KiB_blocks_up)
@@ -72,7 +72,7 @@ START_TEST(a_word_is_taken_in_parts_when_there_is_no_room)
     void *some[10];
     struct ec_pool_group *group;
 
-    ec_pool_shape_init(&shape, 64, 16);
+    ec_pool_shape_init(&shape, 64, 16, NULL);
     group = ec_pool_group_create(&shape, 100);
     ck_assert_ptr_nonnull(group);
     ck_assert_uint_eq(ec_pool_group_take(&shape, group, some + 10, 10), 10);
