@@ -39,6 +39,14 @@ int64_t ec_time_real(void)
     return ec_real_ns();
 }
 
+int64_t ec_time_wall(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return now.tv_sec * EC_NS_PER_S + now.tv_nsec;
+}
+
 int64_t ec_time_game(const struct ec_client *client)
 {
     int64_t now_ns = ec_client_now_ns(client); /* first: a call between would spill the snapshot */

@@ -42,6 +42,9 @@ extern "C" {
 
 EC_API int64_t ec_time_real(void);
 
+/* The time of day: ns since 1970 in UTC. People and NTP set it, also back; for file names and logs. */
+EC_API int64_t ec_time_wall(void);
+
 /* Costs little more than ec_time_real. Compare only values that have the same ec_time_epoch: a
  * roll-back sets game time back. Within an epoch it never goes back. EC_TIME_NONE when there is none. */
 EC_API int64_t ec_time_game(const struct ec_client *client);
