@@ -157,33 +157,40 @@ static int run(const struct arguments *arguments)
     char path[EC_SOCKET_PATH_BYTES + 256];
     struct counters counters = { 0 };
     struct ec_error why = { 0 };
-    struct services services = { .counters = &counters, .config_source = &arguments->source };
+    struct services *services = services_create();
     struct timespec now;
     uv_loop_t loop;
     int rc;
 
+    if (services == NULL) {
+        fputs("engine-cored: no memory\n", stderr);
+        return EXIT_CANNOT_START;
+    }
+    services->counters = &counters;
+    services->config_source = &arguments->source;
     signal(SIGPIPE, SIG_IGN); /* stderr may be a pipe whose reader is gone */
     raise_descriptor_limit();
     clock_gettime(CLOCK_MONOTONIC, &now);
-    services.started_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    services.socket_path = choose_socket(arguments->socket_path, path, sizeof path);
-    services.listen_fd = take_listen_fd(&why);
-    services.loop = &loop;
-    if (services.listen_fd < -1) {
+    services->started_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    services->socket_path = choose_socket(arguments->socket_path, path, sizeof path);
+    services->listen_fd = take_listen_fd(&why);
+    services->loop = &loop;
+    if (services->listen_fd < -1) {
         fprintf(stderr, "engine-cored: %s\n", why.text);
         return EXIT_CANNOT_START;
     }
-    if (getrandom(&services.instance, sizeof services.instance, 0) !=
-            (ssize_t)sizeof services.instance ||
+    if (getrandom(&services->instance, sizeof services->instance, 0) !=
+            (ssize_t)sizeof services->instance ||
         uv_loop_init(&loop) < 0) {
         fprintf(stderr, "engine-cored: cannot make the main loop: %s\n", strerror(errno));
         return EXIT_CANNOT_START;
     }
-    rc = serve(&services, &why);
+    rc = serve(services, &why);
     if (uv_loop_close(&loop) < 0)
         log_error("main", "handles of the main loop were left open");
     if (rc < 0)
         fprintf(stderr, "engine-cored: %s\n", why.text);
+    services_destroy(services);
     return rc < 0 ? EXIT_CANNOT_START : EXIT_SUCCESS;
 }
 
@@ -208,11 +215,13 @@ static int serve(struct services *services, struct ec_error *why)
     if (rc == EC_OK)
         rc = modules_start(daemon_modules, daemon_module_count, services, why);
     if (rc == EC_OK) {
+        services_lock(services);
         log_info("main", "engine-cored " EC_VERSION " listens on %s", services->socket_path);
         sd_notifyf(0, "READY=1\nSTATUS=Listening on %s", services->socket_path);
         uv_run(services->loop, UV_RUN_DEFAULT);
         sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
         log_info("main", "stopping");
+        services_unlock(services);
         modules_stop(daemon_modules, daemon_module_count, services);
     }
     watch_end(&watch);

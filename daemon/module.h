@@ -14,6 +14,7 @@
 struct services;
 
 #define MODULE_NEEDS_MAX 8
+#define MODULES_MAX 32
 
 struct module {
     const char *name;
@@ -26,8 +27,9 @@ struct module {
 
 /* Check names and order, then run the phases. On failure everything that was started is shut down.
  *
- * Returns EC_OK, EC_ERR_STATE (a need is missing, comes later or is its own; the text names both) or
- * the error of the phase that failed, prefixed with the module's name. */
+ * Returns EC_OK, EC_ERR_STATE (a need is missing, comes later or is its own: the text names both; or
+ * modules need each other: it names all of the cycle), EC_ERR_LIMIT (more than MODULES_MAX) or the
+ * error of the phase that failed, prefixed with the module's name. */
 int modules_start(const struct module *modules, unsigned count, struct services *services,
                   struct ec_error *why);
 void modules_stop(const struct module *modules, unsigned count, struct services *services);

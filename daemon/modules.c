@@ -1,5 +1,6 @@
 /* The daemon's modules and the order in which they live and die. */
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "breaker/breaker.h"
@@ -17,6 +18,8 @@ static int start_log(struct services *services, struct ec_error *why);
 static void stop_log(struct services *services);
 static bool was_touched(const struct module *module, unsigned phase, bool in_phase);
 static int check_needs(const struct module *modules, unsigned count, unsigned index,
+                       struct ec_error *why);
+static int check_cycle(const struct module *modules, unsigned count, unsigned first,
                        struct ec_error *why);
 
 /* The daemon on one screen. Started downwards, shut down upwards. A module calls only modules above
@@ -45,6 +48,9 @@ int modules_start(const struct module *modules, unsigned count, struct services 
 {
     int rc = EC_OK;
 
+    for (unsigned i = 0; i < count; i++)
+        if ((rc = check_cycle(modules, count, i, why)) < 0)
+            return rc;
     for (unsigned i = 0; i < count; i++)
         if ((rc = check_needs(modules, count, i, why)) < 0)
             return rc;
@@ -84,6 +90,65 @@ void modules_stop(const struct module *modules, unsigned count, struct services 
             modules[i].shutdown(services);
 }
 
+static unsigned find(const struct module *modules, unsigned count, const char *name)
+{
+    unsigned at = 0;
+
+    while (at < count && strcmp(modules[at].name, name) != 0)
+        at++;
+    return at;
+}
+
+/* Where one gets to from module `from` by needs, breadth first, until it is `first`: the shortest way.
+ * via[m] is the module that needs m. Whether there is a way. */
+static bool find_way(const struct module *modules, unsigned count, unsigned first,
+                     unsigned via[MODULES_MAX])
+{
+    unsigned queue[MODULES_MAX], head = 0, tail = 0;
+    bool seen[MODULES_MAX] = { false };
+
+    queue[tail++] = first;
+    while (head < tail) {
+        const unsigned from = queue[head++];
+
+        for (unsigned n = 0; n < MODULE_NEEDS_MAX && modules[from].needs[n] != NULL; n++) {
+            const unsigned to = find(modules, count, modules[from].needs[n]);
+
+            if (to == count || to == from || seen[to])
+                continue;
+            seen[to] = true;
+            via[to] = from;
+            if (to == first)
+                return true;
+            queue[tail++] = to;
+        }
+    }
+    return false;
+}
+
+/* A cycle is told as such, from its first module on: `a needs c, c needs b, b needs a`. */
+static int check_cycle(const struct module *modules, unsigned count, unsigned first,
+                       struct ec_error *why)
+{
+    unsigned via[MODULES_MAX] = { 0 }, way[MODULES_MAX + 1], length = 0, at = first;
+    char text[EC_ERROR_TEXT_BYTES] = "";
+
+    if (count > MODULES_MAX)
+        return ec_fail(why, EC_ERR_LIMIT, "%u modules, the limit is %d", count, MODULES_MAX);
+    if (!find_way(modules, count, first, via))
+        return EC_OK;
+    do {
+        way[length++] = at;
+        at = via[at];
+    } while (at != first);
+    way[length] = first;
+    for (unsigned i = 0, bytes = 0; i < length && bytes < sizeof text; i++)
+        bytes += (unsigned)snprintf(text + bytes, sizeof text - bytes, "%s%s needs %s",
+                                    i == 0 ? "" : ", ", modules[way[(length - i) % length]].name,
+                                    modules[way[length - i - 1]].name);
+    return ec_fail(why, EC_ERR_STATE, "modules need each other: %s", text);
+}
+
 static int check_needs(const struct module *modules, unsigned count, unsigned index,
                        struct ec_error *why)
 {
@@ -93,10 +158,8 @@ static int check_needs(const struct module *modules, unsigned count, unsigned in
         if (strcmp(modules[i].name, module->name) == 0)
             return ec_fail(why, EC_ERR_STATE, "module %s stands twice", module->name);
     for (unsigned n = 0; n < MODULE_NEEDS_MAX && module->needs[n] != NULL; n++) {
-        unsigned at = 0;
+        const unsigned at = find(modules, count, module->needs[n]);
 
-        while (at < count && strcmp(modules[at].name, module->needs[n]) != 0)
-            at++;
         if (at == count)
             return ec_fail(why, EC_ERR_STATE, "module %s needs %s, which does not exist",
                            module->name, module->needs[n]);

@@ -1,6 +1,6 @@
 /* services.h - the registry of the daemon: one typed pointer per module.
  *
- * Filled in while the modules start, read-only afterwards. A module's own functions take their own
+ * Filled in while the modules start, read-only memory afterwards. A module's own functions take their own
  * state, so that a test builds one without the daemon; only command handlers and the module table
  * see this struct. */
 #ifndef ENGINE_CORED_SERVICES_H
@@ -38,6 +38,15 @@ struct services {
     struct breaker *breaker;
     struct control *control;
 };
+
+/* An empty registry on pages of its own; NULL: no memory. */
+struct services *services_create(void);
+void services_destroy(struct services *services); /* accepts NULL */
+
+/* After the start nothing may change the registry any more: a write ends the daemon at the place that
+ * wrote, instead of being found by whoever reads it. Before the end it is opened again. */
+void services_lock(struct services *services);
+void services_unlock(struct services *services);
 
 /* Ask the main loop to end in good order. Thread: loop. */
 void services_stop(struct services *services);

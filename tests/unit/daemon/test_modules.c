@@ -102,6 +102,22 @@ static const struct {
     { { { .name = "one" }, { .name = "two", .needs = { "one", "two" } }, { .name = "three" } },
       "module two needs itself" },
     { { { .name = "one" }, { .name = "two" }, { .name = "one" } }, "module one stands twice" },
+    { { { .name = "one", .needs = { "two" } },
+        { .name = "two", .needs = { "one" } },
+        { .name = "three" } },
+      "modules need each other: one needs two, two needs one" },
+    { { { .name = "one", .needs = { "three" } },
+        { .name = "two", .needs = { "one" } },
+        { .name = "three", .needs = { "one", "two" } } },
+      "modules need each other: one needs three, three needs one" },
+    { { { .name = "one", .needs = { "three" } },
+        { .name = "two", .needs = { "one" } },
+        { .name = "three", .needs = { "two" } } },
+      "modules need each other: one needs three, three needs two, two needs one" },
+    { { { .name = "one" },
+        { .name = "two", .needs = { "one", "three" } },
+        { .name = "three", .needs = { "two" } } },
+      "modules need each other: two needs three, three needs two" },
 };
 
 START_TEST(wrong_needs_are_found_before_anything_starts)
@@ -144,7 +160,8 @@ int main(void)
     tcase_add_test(tcase, phases_run_downwards_one_after_the_other_and_the_end_upwards);
     tcase_add_loop_test(tcase, a_half_started_daemon_stops_what_was_touched, 0, 5);
     tcase_add_test(tcase, the_error_names_the_module);
-    tcase_add_loop_test(tcase, wrong_needs_are_found_before_anything_starts, 0, 4);
+    tcase_add_loop_test(tcase, wrong_needs_are_found_before_anything_starts, 0,
+                        sizeof wrong / sizeof wrong[0]);
     tcase_add_test(tcase, the_daemon_itself_has_a_sound_table);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
