@@ -45,7 +45,6 @@ static void look_at_budget(struct breaker *breaker, struct member *member, int64
 static void member_level(struct breaker *breaker, struct member *member);
 static void refresh_own(struct breaker *breaker, int64_t now_ns);
 static bool settle_level(struct breaker *breaker, int64_t now_ns);
-static void tell_scheduler(struct breaker *breaker);
 static void tell(struct breaker *breaker, uint32_t from);
 static void write_forecast(struct breaker *breaker, int64_t now_ns);
 static void serve_waiting(struct breaker *breaker, int64_t now_ns);
@@ -294,7 +293,7 @@ void breaker_use_policy(struct breaker *breaker, const struct breaker_policy *po
     breaker->tick = policy_tick(policy);
     sources_set_near(&breaker->sources, policy_near_permille(policy));
     write_knobs(breaker);
-    tell_scheduler(breaker);
+    breaker_tell_scheduler(breaker);
     for (uint32_t i = 0; i < breaker->sources.high && breaker->wakeups != NULL; i++)
         if (breaker->sources.source[i].kind != SOURCE_FREE)
             wakeups_arm(breaker->wakeups, &breaker->sources, i, &breaker->marks,
@@ -436,7 +435,7 @@ static bool settle_level(struct breaker *breaker, int64_t now_ns)
     breaker->since_ns = now_ns;
     /* Release: pairs with the acquire load of ec_breaker_level(). */
     atomic_store_explicit(&breaker->page->breaker_level, level, memory_order_release);
-    tell_scheduler(breaker);
+    breaker_tell_scheduler(breaker);
     for (uint32_t i = 0; i < breaker->sources.high; i++) {
         item = history_find(&breaker->history, breaker->sources.source[i].history);
         if (item != NULL && item->at_ns == now_ns)
@@ -452,8 +451,7 @@ static bool settle_level(struct breaker *breaker, int64_t now_ns)
     return true;
 }
 
-/* Who sleeps on a step clock is told of a new level at once. */
-static void tell_scheduler(struct breaker *breaker)
+void breaker_tell_scheduler(struct breaker *breaker)
 {
     scheduler_breaker_changed(breaker->services->scheduler,
                               policy_does(&breaker->policy, breaker->level, ACTION_STEP_RATE));
@@ -616,7 +614,7 @@ static void member_level(struct breaker *breaker, struct member *member)
     member->cause = cause;
     member->history = history;
     member->order.level = level;
-    tell_scheduler(breaker);
+    breaker->own_level_changed = true;
     if (member->asked_sequence == 0)
         member->order.cause = cause;
     member->is_changed = true;

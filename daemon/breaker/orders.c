@@ -157,6 +157,9 @@ void orders_publish(struct breaker *breaker, bool tell_all)
         if (is_asked)
             member->asked_sequence = member->order.sequence;
     }
+    if (breaker->own_level_changed)
+        breaker_tell_scheduler(breaker);
+    breaker->own_level_changed = false;
     for (struct member *member = members_next(breaker, NULL); member != NULL;
          member = members_next(breaker, member))
         if ((tell_all || changed[member - breaker->members]) && member->client->output != NULL)

@@ -58,7 +58,8 @@ struct breaker {
     struct history history;
     struct samples *samples;
     int64_t sampled_ns;
-    uint32_t halved; /* clocks that were seen at half their rate */
+    bool own_level_changed; /* of some client, and its slot is not written yet */
+    uint32_t halved;        /* clocks that were seen at half their rate */
     struct alarm_hook alarm;
 
     uint32_t level; /* of all */
@@ -122,6 +123,9 @@ bool effects_look(struct breaker *breaker, int64_t now_ns);
 void waiting_serve(struct breaker *breaker, struct waiting *waiting, int64_t now_ns);
 
 /* ---- breaker.c ------------------------------------------------------------------------------- */
+
+/* Who sleeps on a step clock is woken for levels that changed in shared memory. */
+void breaker_tell_scheduler(struct breaker *breaker);
 
 struct member *breaker_member(struct breaker *breaker, uint32_t client_id); /* NULL */
 

@@ -594,39 +594,229 @@ static void put_group(unsigned limit, unsigned usage)
     }
 }
 
-START_TEST(a_client_has_the_level_of_its_own_group_too)
+static void put_file(const char *path, const char *text)
 {
-    struct ec_client *client;
-    char path[192];
-    FILE *file;
+    FILE *file = fopen(path, "w");
 
-    start("\"hold_ms\":20");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* This process lives in a group of its own. */
+static void put_own_group(void)
+{
+    char path[192], text[256];
+
     snprintf(path, sizeof path, "%s/games", engine.directory);
     ck_assert_int_eq(mkdir(path, 0755), 0);
     put_group(1000000, 100000);
     snprintf(path, sizeof path, "%s/self", proc);
     ck_assert_int_eq(mkdir(path, 0755), 0);
     snprintf(path, sizeof path, "%s/self/mountinfo", proc);
-    file = fopen(path, "w");
-    fprintf(file, "41 31 0:38 / %s rw - cgroup2 cgroup2 rw\n", engine.directory);
-    fclose(file);
+    snprintf(text, sizeof text, "41 31 0:38 / %s rw - cgroup2 cgroup2 rw\n", engine.directory);
+    put_file(path, text);
     snprintf(path, sizeof path, "%s/%d", proc, (int)getpid());
     ck_assert_int_eq(mkdir(path, 0755), 0);
     snprintf(path, sizeof path, "%s/%d/cgroup", proc, (int)getpid());
-    file = fopen(path, "w");
-    fprintf(file, "0::/games\n");
-    fclose(file);
+    put_file(path, "0::/games\n");
+}
 
+START_TEST(a_client_has_the_level_of_its_own_group_too)
+{
+    struct ec_step_clock clock;
+    struct ec_client *client;
+    struct ec_step step;
+
+    start("\"hold_ms\":20");
+    put_own_group();
     client = join("grouped");
     ck_assert_uint_eq(ec_breaker_level(client), 0);
+    ck_assert_int_eq(ec_step_find(client, "physics", &clock), EC_OK);
     put_group(1000000, 930000);
     ask_until("breaker.get", "own_level", "2");
     ck_assert_uint_eq(ec_breaker_level(client), 2);
     ck_assert(line_has(line_client_call(&operator, "core.info", NULL), "breaker_level", "0"));
+    ck_assert_int_eq(ec_step_wait(&clock, -1, &step), EC_OK);
+    ck_assert(step.breaker_changed);
+    ck_assert_uint_eq(step.breaker_level, 2);
     put_group(1000000, 100000);
     ask_until("breaker.get", "own_level", "0");
     ck_assert_uint_eq(ec_breaker_level(client), 0);
+    do
+        ck_assert_int_eq(ec_step_wait(&clock, -1, &step), EC_OK);
+    while (!step.breaker_changed);
+    ck_assert_uint_eq(step.breaker_level, 0);
     ec_client_destroy(client);
+    stop();
+}
+END_TEST
+
+/* While game time stands no step comes: only the change itself can wake it. */
+START_TEST(who_waits_for_a_step_is_woken_by_its_own_level)
+{
+    struct ec_step_clock clock;
+    struct ec_client *client;
+    struct ec_step step;
+
+    start("\"hold_ms\":20");
+    put_own_group();
+    client = join("grouped");
+    line_client_call(&operator, "clock.pause", NULL);
+    ck_assert_int_eq(ec_step_find(client, "physics", &clock), EC_OK);
+    put_group(1000000, 930000);
+    do
+        ck_assert_int_eq(ec_step_wait(&clock, -1, &step), EC_OK);
+    while (!step.breaker_changed);
+    ck_assert_uint_eq(step.breaker_level, 2);
+    ec_client_destroy(client);
+    stop();
+}
+END_TEST
+
+/* ---- effects ---- */
+
+/* The transition that is newest, once it shows this. */
+static const char *wait_history(const char *text)
+{
+    const char *reply = NULL;
+    struct timespec begin;
+
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    while (!is_too_late(&begin)) {
+        line_client_call(&operator, "breaker.get", NULL); /* a look */
+        reply = line_client_call(&operator, "breaker.history", "{\"limit\":1}");
+        if (strstr(reply, text) != NULL)
+            return reply;
+    }
+    ck_abort_msg("no %s: %s", text, reply);
+}
+
+START_TEST(who_turned_a_knob_and_what_that_gave_back_is_shown)
+{
+    struct ec_breaker_policy policy;
+    struct ec_client *client, *deaf;
+    const char *reply;
+
+    start("\"hold_ms\":20,\"order_deadline_ms\":60000,\"grace_ms\":600000");
+    client = join("turning");
+    deaf = join("deaf");
+    put_available(90);
+    wait_level("2");
+    ec_breaker_policy(client, &policy);
+    ec_breaker_knob_turned(client, EC_BREAKER_KNOB_PARTICLES, 7000);
+    ec_breaker_knob_turned(client, EC_BREAKER_KNOB_PARTICLES, 500);
+    ec_breaker_knob_turned(client, EC_BREAKER_KNOB_SHADOWS, 1); /* nobody asked for that yet */
+    reply = wait_history("\"particles\":{\"runs\":1,\"freed_bytes\":7500");
+    ck_assert_msg(strstr(reply, "\"audio\":{\"runs\":1,\"freed_bytes\":0") != NULL, "%s", reply);
+    ck_assert_msg(strstr(reply, "shadows") == NULL, "%s", reply);
+    put_available(10);
+    wait_level("3");
+    ec_breaker_policy(client, &policy);
+    ec_breaker_knob_turned(client, EC_BREAKER_KNOB_QUALITY, 300);
+    ec_breaker_policy(deaf, &policy);
+    reply = wait_history("\"quality\":{\"runs\":2,\"freed_bytes\":300");
+    ck_assert_msg(strstr(reply, "\"post_effects\":{\"runs\":2") != NULL, "%s", reply);
+    ec_client_destroy(client);
+    ec_client_destroy(deaf);
+    stop();
+}
+END_TEST
+
+/* Whether this clock's rate is this: clock.get has all of them in one line. */
+static bool has_rate(const char *name, const char *rate)
+{
+    const char *reply = line_client_call(&operator, "clock.get", NULL);
+    char text[64];
+    const char *at, *end;
+
+    snprintf(text, sizeof text, "\"name\":\"%s\"", name);
+    at = strstr(reply, text);
+    ck_assert_ptr_nonnull(at);
+    end = strchr(at, '}');
+    snprintf(text, sizeof text, "\"hz\":%s,", rate);
+    at = strstr(at, text);
+    return at != NULL && at < end;
+}
+
+START_TEST(the_step_rate_is_an_action_of_the_policy)
+{
+    struct timespec begin;
+
+    start("\"hold_ms\":20,\"emergency_actions\":\"quality\"");
+    line_client_call(&operator, "clock.step.create",
+                     "{\"name\":\"soft\",\"hz\":60,\"breaker\":true}");
+    put_available(10);
+    wait_level("3");
+    ck_assert(has_rate("soft", "60"));
+    line_client_call(&operator, "breaker.policy",
+                     "{\"set\":{\"emergency_actions\":\"step_rate\"}}");
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    while (!has_rate("soft", "30") && !is_too_late(&begin))
+        ;
+    ck_assert(has_rate("soft", "30"));
+    wait_history("\"step_rate\":{\"runs\":1");
+    put_available(900);
+    wait_level("0");
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    while (!has_rate("soft", "60") && !is_too_late(&begin))
+        ;
+    ck_assert(has_rate("soft", "60"));
+    stop();
+}
+END_TEST
+
+/* Ten times a second from level 1 on: of three samples the first and the last are two tenths apart. */
+START_TEST(from_level_1_on_each_clients_memory_is_sampled)
+{
+    long long newest_ns = 0, oldest_ns = 0;
+    struct ec_client *client;
+    const char *reply = NULL, *at;
+    char path[192];
+    struct timespec begin;
+
+    start("\"hold_ms\":20");
+    snprintf(path, sizeof path, "%s/%d", proc, (int)getpid());
+    ck_assert_int_eq(mkdir(path, 0755), 0);
+    snprintf(path, sizeof path, "%s/%d/statm", proc, (int)getpid());
+    put_file(path, "1000 500 100 1 0 9 0\n");
+    client = join("sampled");
+    ck_assert(line_has(line_client_call(&operator, "breaker.samples", NULL), "items", "[]"));
+    put_available(140);
+    wait_level("1");
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do {
+        reply = line_client_call(&operator, "breaker.samples", "{\"limit\":3}");
+        at = strstr(reply, "\"at_ns\":");
+        newest_ns = at == NULL ? 0 : strtoll(at + 8, NULL, 10);
+        for (unsigned i = 0; i < 2 && at != NULL; i++)
+            at = strstr(at + 1, "\"at_ns\":");
+    } while (at == NULL && !is_too_late(&begin));
+    ck_assert_msg(at != NULL, "%s", reply);
+    oldest_ns = strtoll(at + 8, NULL, 10);
+    ck_assert_int_ge(newest_ns - oldest_ns, 2 * 100000000);
+    ck_assert_msg(line_has(reply, "resident_bytes", "2048000"), "%s", reply);
+    ck_assert_msg(line_has(reply, "private_bytes", "1638400"), "%s", reply);
+    ck_assert_msg(line_has(reply, "available_bytes", "143360000"), "%s", reply);
+    ck_assert(line_has(line_client_call(&operator, "breaker.samples", "{\"client_id\":9999}"),
+                       "items", "[]"));
+    wait_history("\"sampling\":{\"runs\":");
+    ec_client_destroy(client);
+    stop();
+}
+END_TEST
+
+START_TEST(a_brief_answer_has_the_status_alone)
+{
+    const char *reply;
+
+    start("");
+    reply = line_client_call(&operator, "breaker.get", "{\"brief\":true}");
+    ck_assert_msg(line_has(reply, "level", "0") && line_has(reply, "next_level_ns", "null"), "%s",
+                  reply);
+    ck_assert_msg(strstr(reply, "\"sources\"") == NULL && strstr(reply, "\"actions\"") == NULL,
+                  "%s", reply);
+    ck_assert_uint_lt(strlen(reply), 400);
     stop();
 }
 END_TEST
@@ -663,6 +853,38 @@ START_TEST(room_is_reserved_deducted_released_and_refused)
     ec_client_destroy(second); /* and what it had goes with it */
     ask_until("breaker.get", "available_bytes", "307200000");
     ec_client_destroy(first);
+    stop();
+}
+END_TEST
+
+/* Used by who has reserved it, and gone from what is available: that is the same memory. */
+START_TEST(what_is_reserved_and_used_counts_once)
+{
+    struct ec_client *client;
+    char path[192];
+    uint32_t id = 0;
+
+    start("");
+    snprintf(path, sizeof path, "%s/%d", proc, (int)getpid());
+    ck_assert_int_eq(mkdir(path, 0755), 0);
+    snprintf(path, sizeof path, "%s/%d/statm", proc, (int)getpid());
+    put_file(path, "90000 10000 0 1 0 9 0\n");
+    client = join("using");
+    put_available(300);
+    ask_until("breaker.get", "available_bytes", "307200000");
+    ck_assert_int_eq(reserve(client, 20000 * 4096, &id), EC_OK);
+    ask_until("breaker.get", "available_bytes", "225280000");
+    put_file(path, "90000 25000 0 1 0 9 0\n"); /* 15,000 pages of it */
+    put_available(240);
+    ask_until("breaker.get", "taken_bytes", "61440000");
+    ask_until("breaker.get", "available_bytes", "225280000");
+    put_file(path, "90000 40000 0 1 0 9 0\n"); /* more than it has reserved */
+    put_available(180);
+    ask_until("breaker.get", "taken_bytes", "81920000");
+    ask_until("breaker.get", "available_bytes", "184320000");
+    ck_assert_int_eq(ec_breaker_release(client, id, NULL), EC_OK);
+    ask_until("breaker.get", "available_bytes", "184320000");
+    ec_client_destroy(client);
     stop();
 }
 END_TEST
@@ -749,6 +971,12 @@ int main(void)
     tcase_add_test(tcase, who_does_not_leave_gets_sigterm_when_the_policy_says_so);
     tcase_add_test(tcase, nobody_is_asked_for_anything_while_it_saves);
     tcase_add_test(tcase, a_client_has_the_level_of_its_own_group_too);
+    tcase_add_test(tcase, who_waits_for_a_step_is_woken_by_its_own_level);
+    tcase_add_test(tcase, who_turned_a_knob_and_what_that_gave_back_is_shown);
+    tcase_add_test(tcase, the_step_rate_is_an_action_of_the_policy);
+    tcase_add_test(tcase, from_level_1_on_each_clients_memory_is_sampled);
+    tcase_add_test(tcase, a_brief_answer_has_the_status_alone);
+    tcase_add_test(tcase, what_is_reserved_and_used_counts_once);
     tcase_add_test(tcase, room_is_reserved_deducted_released_and_refused);
     tcase_add_test(tcase, who_waits_for_room_gets_it_when_there_is_some);
     tcase_add_test(tcase, the_alarm_gets_the_values_and_a_time_limit);

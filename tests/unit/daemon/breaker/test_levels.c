@@ -189,6 +189,16 @@ START_TEST(growth_is_what_went_away_in_the_last_tenth_of_a_second)
 }
 END_TEST
 
+START_TEST(growth_of_more_than_there_can_be_is_a_number_still)
+{
+    struct growth growth = { 0 };
+
+    growth_add(&growth, 0, UINT64_MAX);
+    growth_add(&growth, 1, 0);
+    ck_assert_uint_eq(growth_bytes_per_s(&growth), UINT64_C(1) << 52);
+}
+END_TEST
+
 START_TEST(looks_that_come_very_often_do_not_shorten_the_window)
 {
     struct growth growth = { 0 };
@@ -254,6 +264,7 @@ int main(void)
     tcase_add_loop_test(tcase, pressure_raises_by_one_and_only_below_its_ceiling, 0,
                         (int)(sizeof pressures / sizeof pressures[0]));
     tcase_add_test(tcase, growth_is_what_went_away_in_the_last_tenth_of_a_second);
+    tcase_add_test(tcase, growth_of_more_than_there_can_be_is_a_number_still);
     tcase_add_test(tcase, looks_that_come_very_often_do_not_shorten_the_window);
     tcase_add_test(tcase, the_next_level_is_foretold);
     tcase_add_test(tcase, looks_come_sooner_when_less_is_free_or_it_grows);

@@ -293,6 +293,159 @@ START_TEST(a_group_that_is_removed_cannot_be_read)
 }
 END_TEST
 
+/* All that version 2 has, at each level of the way up. */
+START_TEST(a_chain_of_version_2_is_read_whole)
+{
+    static const struct {
+        const char *group, *max, *high;
+        unsigned usage, inactive, active, waited_us;
+        unsigned total, left;
+    } rows[] = {
+        { "/a/b/c", "100000", "max", 90000, 20000, 10000, 100000, 100000, 35000 },
+        { "/a/b", "max", "80000", 70000, 0, 4000, 200000, 80000, 12000 }, /* slowed down there */
+        { "/a", "500000", "400000", 399000, 0, 0, 300000, 400000, 1000 },
+    };
+    const size_t count = sizeof rows / sizeof rows[0];
+    char path[256];
+
+    put("proc/self/cgroup", "0::/a/b/c\n");
+    put_v2("", "max", 500000);
+    for (size_t i = 0; i < count; i++) {
+        put_v2(rows[i].group, rows[i].max, rows[i].usage);
+        snprintf(path, sizeof path, "v2%s/memory.high", rows[i].group);
+        put(path, "%s\n", rows[i].high);
+        snprintf(path, sizeof path, "v2%s/memory.stat", rows[i].group);
+        put(path,
+            "anon 5\nfile 6\nshmem 7\ninactive_anon 1\nactive_anon 4\ninactive_file %u\n"
+            "active_file %u\nslab_reclaimable 9\n",
+            rows[i].inactive, rows[i].active);
+        snprintf(path, sizeof path, "v2%s/memory.pressure", rows[i].group);
+        put(path, "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\n"
+                  "full avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
+    }
+    ck_assert_msg(start("") == EC_OK, "%s", why.text);
+    ck_assert_uint_eq(sources.high, 1 + count); /* the root of the tree has no limit */
+    for (uint32_t i = 0; i < sources.high; i++)
+        ck_assert(source_look(&sources.source[i], MS));
+    for (size_t i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "v2%s/memory.pressure", rows[i].group);
+        put(path, "some avg10=0 total=%u\nfull avg10=0 total=%u\n", rows[i].waited_us,
+            rows[i].waited_us / 2);
+    }
+    for (uint32_t i = 0; i < sources.high; i++)
+        ck_assert(source_look(&sources.source[i], 2001 * MS));
+    for (size_t i = 0; i < count; i++) {
+        const struct source *source;
+
+        snprintf(path, sizeof path, "v2%s", rows[i].group);
+        source = named(path);
+        ck_assert_ptr_nonnull(source);
+        ck_assert(source->own && source->kind == SOURCE_GROUP_V2);
+        ck_assert_uint_eq(source->reading.total_bytes, rows[i].total);
+        ck_assert_uint_eq(source->reading.available_bytes, rows[i].left);
+        ck_assert_uint_ge(source->reading.some_permille, rows[i].waited_us / 2000 - 1);
+        ck_assert_uint_le(source->reading.some_permille, rows[i].waited_us / 2000);
+        ck_assert_uint_ge(source->reading.full_permille, rows[i].waited_us / 4000 - 1);
+    }
+}
+END_TEST
+
+START_TEST(a_limit_that_slows_down_can_come_and_go)
+{
+    put("proc/self/cgroup", "0::/x\n");
+    put_v2("/x", "5000", 1000);
+    put("v2/x/memory.high", "max\n");
+    ck_assert_int_eq(start(""), EC_OK);
+    ck_assert(source_look(&sources.source[1], MS));
+    ck_assert_uint_eq(sources.source[1].reading.total_bytes, 5000);
+    put("v2/x/memory.high", "2000\n");
+    ck_assert(source_look(&sources.source[1], 1002 * MS));
+    ck_assert_uint_eq(sources.source[1].reading.total_bytes, 2000);
+    ck_assert_uint_eq(growth_bytes_per_s(&sources.source[1].growth), 0); /* nothing grew */
+    put("v2/x/memory.high", "max\n");
+    ck_assert(source_look(&sources.source[1], 2003 * MS));
+    ck_assert_uint_eq(sources.source[1].reading.total_bytes, 5000);
+}
+END_TEST
+
+/* The statistics change, which only an exact look reads, and then usage does. */
+START_TEST(a_quiet_source_is_read_in_full_each_tenth_of_a_second_only)
+{
+    struct source *group = &sources.source[1];
+
+    put("proc/self/cgroup", "0::/x\n");
+    put_v2("/x", "100000", 60000);
+    ck_assert_int_eq(start(""), EC_OK);
+    sources_set_near(&sources, 210);
+    ck_assert(source_look(group, MS));
+    put("v2/x/memory.stat", "inactive_file 10000\n");
+    ck_assert(source_look(group, 99 * MS));
+    ck_assert_uint_eq(group->reading.available_bytes, 40000);
+    ck_assert(source_look(group, 101 * MS));
+    ck_assert_uint_eq(group->reading.available_bytes, 50000);
+    put("v2/x/memory.current", "61000\n"); /* by no more than a little */
+    ck_assert(source_look(group, 111 * MS));
+    ck_assert_uint_eq(group->reading.available_bytes, 50000);
+    put("v2/x/memory.current", "62001\n");
+    ck_assert(source_look(group, 112 * MS));
+    ck_assert_uint_eq(group->reading.available_bytes, 47999);
+    put("v2/x/memory.current", "62500\n");
+    ck_assert(source_look_exactly(group, 113 * MS));
+    ck_assert_uint_eq(group->reading.available_bytes, 47500);
+}
+END_TEST
+
+/* Near the marks, and where the kernel takes file pages away unseen. */
+static const struct {
+    unsigned usage, inactive;
+} restless[] = { { 79500, 0 }, { 97500, 50000 } };
+
+START_TEST(a_source_that_is_not_quiet_is_read_in_full_each_time)
+{
+    struct source *group = &sources.source[1];
+    uint64_t before;
+
+    put("proc/self/cgroup", "0::/x\n");
+    put_v2("/x", "100000", restless[_i].usage);
+    put("v2/x/memory.stat", "inactive_file %u\n", restless[_i].inactive);
+    ck_assert_int_eq(start(""), EC_OK);
+    sources_set_near(&sources, 210);
+    ck_assert(source_look(group, MS));
+    before = group->reading.available_bytes;
+    put("v2/x/memory.stat", "inactive_file %u\n", restless[_i].inactive + 100);
+    ck_assert(source_look(group, 2 * MS));
+    ck_assert_uint_eq(group->reading.available_bytes, before + 100);
+}
+END_TEST
+
+START_TEST(the_daemon_may_be_moved_and_its_groups_get_limits)
+{
+    struct source_chain client;
+
+    put("proc/self/cgroup", "0::/x/y\n");
+    put("proc/10/cgroup", "0::/x\n");
+    put_v2("/x", "9000", 100);
+    put_v2("/x/y", "max", 100);
+    put_v2("/z", "7000", 100);
+    ck_assert_int_eq(start(""), EC_OK);
+    sources_chain(&sources, 10, &client);
+    ck_assert_ptr_null(named("v2/x/y"));
+    put_v2("/x/y", "5000", 100);
+    sources_refresh_own(&sources);
+    ck_assert(named("v2/x/y")->own);
+    put("proc/self/cgroup", "0::/z\n");
+    sources_refresh_own(&sources);
+    ck_assert(named("v2/z")->own);
+    ck_assert_ptr_null(named("v2/x/y"));
+    ck_assert(!named("v2/x")->own); /* of the client only now */
+    put("proc/self/cgroup", "0::/\n");
+    sources_release(&sources, &client);
+    sources_refresh_own(&sources);
+    ck_assert_ptr_null(named("v2/z"));
+    ck_assert(sources.source[SOURCES_HOST].own);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("sources");
@@ -313,6 +466,11 @@ int main(void)
     tcase_add_test(tcase, waiting_is_a_share_of_the_time_since_the_kernel_added_up);
     tcase_add_test(tcase, pressure_that_the_kernel_does_not_keep_is_absent);
     tcase_add_test(tcase, a_group_that_is_removed_cannot_be_read);
+    tcase_add_test(tcase, a_chain_of_version_2_is_read_whole);
+    tcase_add_test(tcase, a_limit_that_slows_down_can_come_and_go);
+    tcase_add_test(tcase, a_quiet_source_is_read_in_full_each_tenth_of_a_second_only);
+    tcase_add_loop_test(tcase, a_source_that_is_not_quiet_is_read_in_full_each_time, 0, 2);
+    tcase_add_test(tcase, the_daemon_may_be_moved_and_its_groups_get_limits);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
