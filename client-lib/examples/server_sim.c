@@ -15,6 +15,7 @@
  *   --world MIB       that the world grows to (30)       --cache MIB     most of the cache (50)
  *   --grow S          time that the world takes (10)     --save S        between two saves (5)
  *   --burst MIB       of a level load, now and then (8)  --seed N        of the times of the loads
+ *   --fill MIB        of the cache in a second (40)
  *   --priority N      told to the daemon (50)            --stamp FILE    log of call-backs, for benchmarks
  *
  * It ends at SIGTERM and SIGINT with status 0, at the breaker's wish with status 3. */
@@ -55,7 +56,7 @@ struct particle {
 struct options {
     const char *name, *save_path, *stamp_path;
     bool bare;
-    unsigned world_mib, cache_mib, grow_s, save_s, burst_mib, seed, priority;
+    unsigned world_mib, cache_mib, grow_s, save_s, burst_mib, fill_mib, seed, priority;
 };
 
 struct server {
@@ -68,7 +69,8 @@ struct server {
     pthread_mutex_t lock; /* of the cache: the service thread drops, the game fills */
     unsigned char *cache[CHUNKS_MAX];
     size_t cache_first, cache_count, cache_max;
-    uint32_t level; /* told by the call-back */
+    unsigned fill_due; /* STEPS_PER_Sths of a chunk */
+    uint32_t level;    /* told by the call-back */
 
     struct ec_pool *pool;
     struct particle *particles[PARTICLES];
@@ -116,9 +118,10 @@ int main(int argc, char **argv)
     bool saved;
 
     if (!parse(&server.options, argc, argv)) {
-        fprintf(stderr, "usage: server_sim NAME SAVE_FILE [--bare] [--world MIB] [--cache MIB] "
-                        "[--grow S] [--save S] [--burst MIB] [--seed N] [--priority N] "
-                        "[--stamp FILE]\n");
+        fprintf(stderr,
+                "usage: server_sim NAME SAVE_FILE [--bare] [--world MIB] [--cache MIB] "
+                "[--grow S] [--save S] [--burst MIB] [--fill MIB] [--seed N] [--priority N] "
+                "[--stamp FILE]\n");
         return 2;
     }
     signal(SIGTERM, on_signal);
@@ -139,10 +142,10 @@ static bool parse(struct options *options, int argc, char **argv)
         const char *name;
         unsigned *number;
     } rows[] = {
-        { "--world", &options->world_mib },   { "--cache", &options->cache_mib },
-        { "--grow", &options->grow_s },       { "--save", &options->save_s },
-        { "--burst", &options->burst_mib },   { "--seed", &options->seed },
-        { "--priority", &options->priority },
+        { "--world", &options->world_mib }, { "--cache", &options->cache_mib },
+        { "--grow", &options->grow_s },     { "--save", &options->save_s },
+        { "--burst", &options->burst_mib }, { "--seed", &options->seed },
+        { "--fill", &options->fill_mib },   { "--priority", &options->priority },
     };
 
     *options = (struct options) { .world_mib = 30,
@@ -150,6 +153,7 @@ static bool parse(struct options *options, int argc, char **argv)
                                   .grow_s = 10,
                                   .save_s = 5,
                                   .burst_mib = 8,
+                                  .fill_mib = 40,
                                   .seed = 1,
                                   .priority = 50 };
     if (argc < 3)
@@ -277,14 +281,17 @@ static void grow_world(struct server *server)
     }
 }
 
-/* What was seen once is kept for the next time, up to 40 MiB/s. From level 1 on nothing new is. */
+/* What was seen once is kept for the next time. From level 1 on nothing new is. */
 static void fill_cache(struct server *server)
 {
     uint64_t evictable_bytes;
+    unsigned chunks;
 
+    server->fill_due += server->options.fill_mib * (MIB / CHUNK_BYTES);
+    chunks = server->fill_due / STEPS_PER_S;
+    server->fill_due %= STEPS_PER_S;
     pthread_mutex_lock(&server->lock);
-    for (unsigned i = 0; i < 3 && server->cache_count < server->cache_max && server->level == 0;
-         i++) {
+    for (; chunks > 0 && server->cache_count < server->cache_max && server->level == 0; chunks--) {
         unsigned char *chunk = take(CHUNK_BYTES);
 
         if (chunk == NULL)
@@ -434,10 +441,15 @@ static void heed_at_frame(void *context, const struct ec_breaker_policy *policy)
 {
     struct server *server = context;
 
+    const size_t before = server->particle_count;
+
     server->particle_rate = policy->particle_rate;
     if (policy->level >= EC_BREAKER_EVICTION) {
         move_particles(server);
         ec_pool_trim(server->pool);
+        if (before > server->particle_count)
+            ec_breaker_knob_turned(server->client, EC_BREAKER_KNOB_PARTICLES,
+                                   (before - server->particle_count) * sizeof(struct particle));
     }
     if (policy->must_leave)
         server->must_leave = true;

@@ -16,6 +16,8 @@ static bool find_own(char *directory, size_t bytes, bool *is_v2);
 static bool write_number(const struct memory_group *group, const char *file, uint64_t value);
 static uint64_t read_number(int fd, const char *name);
 static int open_in(const struct memory_group *group, const char *file, int flags);
+static bool write_file(const char *directory, const char *file, const char *text);
+static bool find_unified(char *directory, size_t bytes);
 
 bool memory_group_create(struct memory_group *group, uint64_t limit_bytes, char *why, size_t bytes)
 {
@@ -87,6 +89,96 @@ uint64_t memory_group_kills(const struct memory_group *group)
     return kills;
 }
 
+bool memory_view_create(struct memory_view *view, const struct memory_group *group, char *why,
+                        size_t bytes)
+{
+    const struct {
+        const char *name, *v1;
+    } links[] = {
+        { "memory.max", "memory.limit_in_bytes" },
+        { "memory.current", "memory.usage_in_bytes" },
+        { "memory.stat", "memory.stat" },
+    };
+    char from[600], to[128];
+    bool done = true;
+
+    *view = (struct memory_view) { .directory = "/tmp/ec-view-XXXXXX" };
+    if (!group->is_v2) {
+        if (!find_unified(from, sizeof from)) {
+            snprintf(why, bytes, "no control groups of version 2 are mounted here");
+            view->directory[0] = '\0';
+            return false;
+        }
+        snprintf(view->beside, sizeof view->beside, "%.400s/engine-core-stress-%d", from,
+                 (int)getpid());
+        if (mkdir(view->beside, 0755) < 0) {
+            snprintf(why, bytes, "%.150s: %s", view->beside, strerror(errno));
+            view->beside[0] = view->directory[0] = '\0';
+            return false;
+        }
+    }
+    done = mkdtemp(view->directory) != NULL;
+    for (size_t i = 0; i < sizeof links / sizeof links[0] && done; i++) {
+        snprintf(from, sizeof from, "%s/%s", group->directory,
+                 group->is_v2 ? links[i].name : links[i].v1);
+        snprintf(to, sizeof to, "%s/%s", view->directory, links[i].name);
+        done = symlink(from, to) == 0;
+    }
+    snprintf(from, sizeof from, "%s/memory.pressure",
+             group->is_v2 ? group->directory : view->beside);
+    snprintf(to, sizeof to, "%s/memory.pressure", view->directory);
+    done = done && access(from, R_OK) == 0 && symlink(from, to) == 0;
+    if (!done) {
+        snprintf(why, bytes, "%.150s: %s", from, strerror(errno));
+        memory_view_destroy(view);
+    }
+    return done;
+}
+
+void memory_view_destroy(struct memory_view *view)
+{
+    static const char *const names[] = { "memory.max", "memory.current", "memory.stat",
+                                         "memory.pressure" };
+    char path[128];
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0] && view->directory[0] != '\0'; i++) {
+        snprintf(path, sizeof path, "%s/%s", view->directory, names[i]);
+        unlink(path);
+    }
+    if (view->directory[0] != '\0')
+        rmdir(view->directory);
+    for (unsigned i = 0; view->beside[0] != '\0' && i < 200; i++) {
+        if (rmdir(view->beside) == 0 || errno != EBUSY)
+            break;
+        usleep(10000);
+    }
+    *view = (struct memory_view) { 0 };
+}
+
+bool memory_view_enter(const struct memory_view *view, pid_t pid)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%d", (int)pid);
+    return view->beside[0] == '\0' || write_file(view->beside, "cgroup.procs", text);
+}
+
+/* Where the tree of version 2 is mounted: by itself, or beside those of version 1. */
+static bool find_unified(char *directory, size_t bytes)
+{
+    static const char *const places[] = { "/sys/fs/cgroup/unified", "/sys/fs/cgroup" };
+
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        char path[64];
+
+        snprintf(path, sizeof path, "%s/cgroup.controllers", places[i]);
+        snprintf(directory, bytes, "%s", places[i]);
+        if (access(path, R_OK) == 0 && access(directory, W_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* The group of this process, version 1 first: where both are mounted memory is there. */
 static bool find_own(char *directory, size_t bytes, bool *is_v2)
 {
@@ -126,10 +218,21 @@ static bool find_own(char *directory, size_t bytes, bool *is_v2)
 static bool write_number(const struct memory_group *group, const char *file, uint64_t value)
 {
     char text[32];
-    const int bytes = snprintf(text, sizeof text, "%" PRIu64, value);
-    const int fd = open_in(group, file, O_WRONLY);
-    const bool done = fd >= 0 && write(fd, text, (size_t)bytes) == bytes;
 
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    return write_file(group->directory, file, text);
+}
+
+static bool write_file(const char *directory, const char *file, const char *text)
+{
+    const ssize_t bytes = (ssize_t)strlen(text);
+    char path[600];
+    bool done;
+    int fd;
+
+    snprintf(path, sizeof path, "%s/%s", directory, file);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    done = fd >= 0 && write(fd, text, (size_t)bytes) == bytes;
     if (fd >= 0)
         close(fd);
     return done;

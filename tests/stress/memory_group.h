@@ -5,6 +5,7 @@
 #define EC_STRESS_MEMORY_GROUP_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -23,5 +24,20 @@ bool memory_group_enter(const struct memory_group *group, pid_t pid);
 /* As the breaker reckons it. */
 uint64_t memory_group_available(const struct memory_group *group);
 uint64_t memory_group_kills(const struct memory_group *group); /* by the kernel */
+
+/* The group as one of version 2 shows itself, with pressure: a directory of links to its files. Where the
+ * group is of version 1, pressure is that of a group of version 2 beside it, which the same processes
+ * enter. */
+struct memory_view {
+    char directory[64];
+    char beside[512]; /* the group of version 2; "": the group itself is one */
+};
+
+/* false: the reason is in why (no pressure here, no right to make groups). */
+bool memory_view_create(struct memory_view *view, const struct memory_group *group, char *why,
+                        size_t bytes);
+void memory_view_destroy(struct memory_view *view);
+/* Besides memory_group_enter. */
+bool memory_view_enter(const struct memory_view *view, pid_t pid);
 
 #endif

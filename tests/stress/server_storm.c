@@ -5,26 +5,27 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "stress/earlyoom.h"
 #include "stress/memory_group.h"
+#include "stress/namespaces.h"
 #include "support/daemon.h"
 
 #define SERVERS_MAX 32
 #define STEPS_PER_S 50.0
 #define RESTART_NS INT64_C(500000000)
 #define LOOK_NS 1000000
+#define OBSERVE_NS INT64_C(50000000)
 #define END_NS INT64_C(10000000000) /* how long the servers may take to save at the end */
 #define MARK_PERMILLE 100
 #define PATH_BYTES 256
@@ -44,9 +45,9 @@ struct storm {
     struct daemon_process engine;
     struct server servers[SERVERS_MAX];
     char directory[PATH_BYTES / 2];
-    char meminfo_path[PATH_BYTES];
-    int meminfo_fd; /* what earlyoom reads; -1 */
-    pid_t earlyoom;
+    struct earlyoom earlyoom;
+    struct line_client observer; /* of the daemon, where that is wanted */
+    int64_t observe_ns;          /* when to ask it again; 0: never */
     int64_t crossed_ns[STORM_REACTIONS_MAX];
     bool below;
 };
@@ -56,12 +57,11 @@ static bool run_in_namespace(const struct storm_desc *desc, struct storm_result 
 static bool run_here(const struct storm_desc *desc, struct storm_result *result, bool *missing,
                      char *why, size_t bytes);
 static bool start_guard(struct storm *storm, bool *missing, char *why, size_t bytes);
-static bool start_earlyoom(struct storm *storm, bool *missing, char *why, size_t bytes);
 static void end_guard(struct storm *storm);
 static bool start_server(struct storm *storm, unsigned index);
 static void watch(struct storm *storm, int64_t end_ns);
 static void look(struct storm *storm, int64_t now);
-static void write_meminfo(struct storm *storm, uint64_t available_bytes);
+static void observe(struct storm *storm, int64_t now);
 static void reap(struct storm *storm, int64_t now, bool is_end);
 static void note_end(struct storm *storm, struct server *server, int status, int64_t now,
                      bool is_end);
@@ -87,10 +87,20 @@ bool storm_run(const struct storm_desc *desc, struct storm_result *result, bool 
 
 /* What the child in the namespaces hands back. */
 struct shared_result {
+    const struct storm_desc *desc;
     struct storm_result result;
     bool done, missing;
     char why[256];
 };
+
+static void run_shared(void *context)
+{
+    struct shared_result *shared = context;
+
+    shared->result.lowest_bytes = UINT64_MAX;
+    shared->done =
+        run_here(shared->desc, &shared->result, &shared->missing, shared->why, sizeof shared->why);
+}
 
 /* earlyoom may only see the servers, and a meminfo of its own: a child with its own processes and
  * mounts. */
@@ -99,46 +109,20 @@ static bool run_in_namespace(const struct storm_desc *desc, struct storm_result 
 {
     struct shared_result *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    pid_t outer;
     bool done;
 
     if (shared == MAP_FAILED) {
         snprintf(why, bytes, "mmap: %s", strerror(errno));
         return false;
     }
-    fflush(NULL);
-    outer = fork();
-    if (outer == 0) {
-        pid_t inner;
-
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (unshare(CLONE_NEWPID | CLONE_NEWNS) < 0) {
-            shared->missing = true;
-            snprintf(shared->why, sizeof shared->why, "namespaces: %s", strerror(errno));
-            _exit(0);
-        }
-        inner = fork();
-        if (inner == 0) {
-            prctl(PR_SET_PDEATHSIG, SIGKILL);
-            mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
-            if (mount("proc", "/proc", "proc", 0, NULL) < 0) {
-                shared->missing = true;
-                snprintf(shared->why, sizeof shared->why, "mount /proc: %s", strerror(errno));
-                _exit(0);
-            }
-            shared->result.lowest_bytes = UINT64_MAX;
-            shared->done =
-                run_here(desc, &shared->result, &shared->missing, shared->why, sizeof shared->why);
-            _exit(0);
-        }
-        waitpid(inner, NULL, 0);
-        _exit(0);
+    shared->desc = desc;
+    if (namespaces_run(run_shared, shared, why, bytes)) {
+        *result = shared->result;
+        *missing = shared->missing;
+        snprintf(why, bytes, "%s", shared->why);
+    } else {
+        *missing = true;
     }
-    if (outer > 0)
-        waitpid(outer, NULL, 0);
-    *result = shared->result;
-    *missing = shared->missing;
-    snprintf(why, bytes, "%s", shared->why);
     done = shared->done;
     munmap(shared, sizeof *shared);
     return done;
@@ -147,7 +131,7 @@ static bool run_in_namespace(const struct storm_desc *desc, struct storm_result 
 static bool run_here(const struct storm_desc *desc, struct storm_result *result, bool *missing,
                      char *why, size_t bytes)
 {
-    struct storm storm = { .desc = desc, .result = result, .meminfo_fd = -1 };
+    struct storm storm = { .desc = desc, .result = result, .earlyoom.meminfo_fd = -1 };
     bool done = false;
 
     snprintf(storm.directory, sizeof storm.directory, "/tmp/ec-storm-XXXXXX");
@@ -186,60 +170,36 @@ static bool start_guard(struct storm *storm, bool *missing, char *why, size_t by
     case STORM_ALONE:
         return true;
     case STORM_EARLYOOM:
-        return start_earlyoom(storm, missing, why, bytes);
+        *missing = !earlyoom_start(&storm->earlyoom, storm->directory, "10,5",
+                                   storm->desc->limit_bytes, why, bytes);
+        return !*missing;
     case STORM_BREAKER:
-        if (daemon_start(&storm->engine, NULL))
+        if (!daemon_start(&storm->engine, NULL)) {
+            snprintf(why, bytes, "%.200s", storm->engine.why);
+            return false;
+        }
+        if (storm->desc->observe_from_s == 0)
             return true;
-        snprintf(why, bytes, "%.200s", storm->engine.why);
-        return false;
+        storm->observe_ns = now_ns() + (int64_t)storm->desc->observe_from_s * 1000000000;
+        if (!line_client_connect(&storm->observer, storm->engine.socket_path)) {
+            snprintf(why, bytes, "the daemon does not answer");
+            return false;
+        }
+        line_client_hello(&storm->observer, "observer");
+        return true;
     }
     return false;
 }
 
-static bool start_earlyoom(struct storm *storm, bool *missing, char *why, size_t bytes)
-{
-    if (access("/usr/bin/earlyoom", X_OK) < 0) {
-        *missing = true;
-        snprintf(why, bytes, "earlyoom is not installed");
-        return false;
-    }
-    snprintf(storm->meminfo_path, sizeof storm->meminfo_path, "%s/meminfo", storm->directory);
-    storm->meminfo_fd = open(storm->meminfo_path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    write_meminfo(storm, memory_group_available(&storm->group));
-    if (mount(storm->meminfo_path, "/proc/meminfo", NULL, MS_BIND, NULL) < 0) {
-        *missing = true;
-        snprintf(why, bytes, "bind mount over /proc/meminfo: %s", strerror(errno));
-        return false;
-    }
-    storm->earlyoom = fork();
-    if (storm->earlyoom == 0) {
-        const int null = open("/dev/null", O_WRONLY);
-
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (null >= 0) {
-            dup2(null, STDOUT_FILENO);
-            dup2(null, STDERR_FILENO);
-        }
-        execl("/usr/bin/earlyoom", "earlyoom", "-r", "0", "-m", "10,5", (char *)NULL);
-        _exit(127);
-    }
-    return storm->earlyoom > 0;
-}
-
 static void end_guard(struct storm *storm)
 {
-    if (storm->earlyoom > 0) {
-        kill(storm->earlyoom, SIGKILL);
-        waitpid(storm->earlyoom, NULL, 0);
-    }
-    if (storm->meminfo_fd >= 0) {
-        umount2("/proc/meminfo", MNT_DETACH);
-        close(storm->meminfo_fd);
-    }
+    earlyoom_stop(&storm->earlyoom);
     if (storm->desc->guard == STORM_BREAKER) {
         struct line_client operator;
         const char *reply;
 
+        if (storm->observe_ns != 0)
+            line_client_close(&storm->observer);
         if (line_client_connect(&operator, storm->engine.socket_path)) {
             line_client_hello(&operator, "storm");
             reply = line_client_call(&operator, "breaker.history", "{\"limit\":256}");
@@ -260,7 +220,7 @@ static bool start_server(struct storm *storm, unsigned index)
 {
     const struct storm_desc *desc = storm->desc;
     struct server *server = &storm->servers[index];
-    char path[PATH_BYTES], name[32], world[16], cache[16], grow[16], seed[16];
+    char path[PATH_BYTES], name[32], world[16], cache[16], grow[16], seed[16], fill[16];
     const char *argv[24] = { path, name, server->save_path };
     unsigned count = 3;
 
@@ -283,6 +243,11 @@ static bool start_server(struct storm *storm, unsigned index)
     argv[count++] = seed;
     argv[count++] = "--stamp";
     argv[count++] = server->stamp_path;
+    if (desc->fill_mib_s > 0) {
+        snprintf(fill, sizeof fill, "%u", desc->fill_mib_s);
+        argv[count++] = "--fill";
+        argv[count++] = fill;
+    }
     if (desc->guard != STORM_BREAKER)
         argv[count++] = "--bare";
     server->step_at_start = saved_step(server);
@@ -314,6 +279,7 @@ static void watch(struct storm *storm, int64_t end_ns)
     clock_gettime(CLOCK_MONOTONIC, &due);
     while (now < end_ns) {
         look(storm, now);
+        observe(storm, now);
         reap(storm, now, false);
         for (unsigned i = 0; i < storm->desc->servers; i++)
             if (storm->servers[i].pid == 0 && now - storm->servers[i].ended_ns >= RESTART_NS) {
@@ -347,27 +313,28 @@ static void look(struct storm *storm, int64_t now)
     /* Back above the mark and some more: the next time counts again. */
     if (available_bytes > mark_bytes + storm->desc->limit_bytes / 20)
         storm->below = false;
-    write_meminfo(storm, available_bytes);
+    earlyoom_write(&storm->earlyoom, available_bytes);
 }
 
-/* The group as if it were a host. */
-static void write_meminfo(struct storm *storm, uint64_t available_bytes)
+/* What the servers' caches hold, by what they offer. */
+static void observe(struct storm *storm, int64_t now)
 {
-    char text[512];
-    int bytes;
+    struct storm_result *result = storm->result;
+    double bytes = 0;
+    unsigned count = 0;
+    const char *reply;
 
-    if (storm->meminfo_fd < 0)
+    if (storm->observe_ns == 0 || now < storm->observe_ns)
         return;
-    bytes = snprintf(text, sizeof text,
-                     "MemTotal:       %12" PRIu64 " kB\nMemFree:        %12" PRIu64
-                     " kB\nMemAvailable:   %12" PRIu64
-                     " kB\nBuffers:                   0 kB\nCached:                    0 kB\n"
-                     "AnonPages:      %12" PRIu64
-                     " kB\nSwapTotal:                 0 kB\nSwapFree:                  0 kB\n",
-                     storm->desc->limit_bytes / 1024, available_bytes / 1024,
-                     available_bytes / 1024, (storm->desc->limit_bytes - available_bytes) / 1024);
-    if (pwrite(storm->meminfo_fd, text, (size_t)bytes, 0) < 0)
-        perror("meminfo");
+    storm->observe_ns = now + OBSERVE_NS;
+    reply = line_client_call(&storm->observer, "breaker.get", NULL);
+    for (const char *at = reply; (at = strstr(at, "\"evictable_bytes\":")) != NULL; count++) {
+        at += strlen("\"evictable_bytes\":");
+        bytes += strtod(at, NULL);
+    }
+    if (count == 0)
+        return;
+    result->cache_bytes += (bytes / count - result->cache_bytes) / ++result->observations;
 }
 
 static void reap(struct storm *storm, int64_t now, bool is_end)
@@ -421,7 +388,7 @@ static void end_servers(struct storm *storm)
             if (storm->servers[i].pid > 0 && now > end_ns)
                 kill(storm->servers[i].pid, SIGKILL); /* it hangs: counted as killed */
         }
-        write_meminfo(storm, memory_group_available(&storm->group));
+        earlyoom_write(&storm->earlyoom, memory_group_available(&storm->group));
         usleep(LOOK_NS / 1000);
     }
 }
@@ -498,7 +465,6 @@ static void remove_files(struct storm *storm)
         unlink(storm->servers[i].save_path);
         unlink(storm->servers[i].stamp_path);
     }
-    unlink(storm->meminfo_path);
     rmdir(storm->directory);
 }
 

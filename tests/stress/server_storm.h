@@ -24,6 +24,8 @@ struct storm_desc {
     unsigned seconds;
     unsigned seed;
     unsigned world_mib, cache_mib; /* of each server */
+    unsigned fill_mib_s;           /* at which the cache is filled; 0: as the example does */
+    unsigned observe_from_s; /* from this second on look at their caches; breaker only; 0: never */
 };
 
 #define STORM_REACTIONS_MAX 64
@@ -44,6 +46,8 @@ struct storm_result {
     unsigned unheard;       /* crossings after which no server was told level 2 at all */
     unsigned crossings;     /* of the 10 % mark, downwards */
     unsigned level_changes; /* of the group; breaker only */
+    double cache_bytes;     /* of a server, on average */
+    unsigned observations;  /* of it */
 };
 
 /* false: it could not be run; why says the reason, and missing whether something is not installed or
