@@ -19,6 +19,7 @@ uint32_t reservations_add(struct reservations *reservations, const struct reserv
         *row = *wanted;
         row->id = reservations->last_id;
         row->taken_bytes = 0;
+        reservations->count++;
         return row->id;
     }
     return 0;
@@ -44,12 +45,13 @@ int reservations_release(struct reservations *reservations, uint32_t client_id, 
     if (row == NULL)
         return EC_ERR_NOT_FOUND;
     row->id = 0;
+    reservations->count--;
     return EC_OK;
 }
 
 bool reservations_any(const struct reservations *reservations, uint32_t client_id)
 {
-    for (unsigned i = 0; i < RESERVATIONS_MAX; i++)
+    for (unsigned i = 0; i < RESERVATIONS_MAX && reservations->count > 0; i++)
         if (reservations->rows[i].id != 0 && reservations->rows[i].client_id == client_id)
             return true;
     return false;
@@ -98,6 +100,7 @@ unsigned reservations_end_client(struct reservations *reservations, uint32_t cli
             reservations->rows[i].id = 0;
             ended++;
         }
+    reservations->count -= ended;
     return ended;
 }
 
@@ -105,11 +108,12 @@ unsigned reservations_expire(struct reservations *reservations, int64_t now_ns)
 {
     unsigned ended = 0;
 
-    for (unsigned i = 0; i < RESERVATIONS_MAX; i++)
+    for (unsigned i = 0; i < RESERVATIONS_MAX && reservations->count > 0; i++)
         if (reservations->rows[i].id != 0 && now_ns >= reservations->rows[i].end_ns) {
             reservations->rows[i].id = 0;
             ended++;
         }
+    reservations->count -= ended;
     return ended;
 }
 

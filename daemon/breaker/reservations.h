@@ -23,8 +23,9 @@ struct reservation {
 };
 
 struct reservations {
-    struct reservation rows[RESERVATIONS_MAX];
     uint32_t last_id;
+    unsigned count; /* rows in use: a look that finds none walks none */
+    struct reservation rows[RESERVATIONS_MAX];
 };
 
 /* id and taken_bytes are filled in. Returns the id; 0: there is no room for one more. */

@@ -296,6 +296,8 @@ START_TEST(the_breaker_shows_its_policy_what_it_would_do_and_what_it_did)
 {
     ck_assert_int_eq(RUN("breaker", "history"), DONE);
     ck_assert_str_eq(ctl.out, "no transitions so far\n");
+    ck_assert_int_eq(RUN("breaker", "history", "--actions"), DONE);
+    ck_assert_str_eq(ctl.out, "no actions so far\n");
     ck_assert_int_eq(RUN("breaker", "samples"), DONE);
     ck_assert_ptr_nonnull(strstr(ctl.out, "nothing was sampled"));
     ck_assert_int_eq(RUN("breaker", "samples", "--limit", "0"), USAGE);

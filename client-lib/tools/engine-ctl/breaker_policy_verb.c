@@ -16,6 +16,7 @@ static void print_values(const cJSON *result);
 static void print_rehearsal(const cJSON *result);
 static void print_actions(const cJSON *actions);
 static void print_history(const struct ctl *ctl, const cJSON *result);
+static void print_effects(const struct ctl *ctl, const cJSON *result);
 static void print_samples(const struct ctl *ctl, const cJSON *result);
 
 int verb_breaker_policy(struct ctl *ctl, const struct verb_input *input)
@@ -51,7 +52,10 @@ int verb_breaker_history(struct ctl *ctl, const struct verb_input *input)
         return ctl_call_and_print(ctl, "breaker.history", params);
     rc = ctl_call(ctl, "breaker.history", params, &answer);
     if (rc == EXIT_DONE) {
-        print_history(ctl, answer.tree);
+        if (input->options[1] != NULL)
+            print_effects(ctl, answer.tree);
+        else
+            print_history(ctl, answer.tree);
         rc = ctl_flush();
     }
     json_answer_finish(&answer);
@@ -202,6 +206,38 @@ static void print_history(const struct ctl *ctl, const cJSON *result)
         table_print(&table, stdout, ctl->colours);
     else
         printf("no transitions so far\n");
+}
+
+/* Of each transition: what was done for it, and what that gave back. */
+static void print_effects(const struct ctl *ctl, const cJSON *result)
+{
+    static const struct column columns[] = {
+        { "LEVEL", false }, { "SOURCE", false }, { "ACTION", false },
+        { "RUNS", true },   { "FREED", true },   { "TIME", true },
+    };
+    struct table table = { .columns = columns, .column_count = 6 };
+    const cJSON *item, *effect;
+    char text[TEXT_BYTES];
+
+    cJSON_ArrayForEach(item, json_member(result, "items"))
+    {
+        cJSON_ArrayForEach(effect, json_member(item, "actions"))
+        {
+            char *source = tame(strdup(json_text(item, "source")));
+
+            table_cell(&table, "%.0f > %.0f", json_number(item, "from"), json_number(item, "to"));
+            table_cell(&table, "%s", source);
+            free(source);
+            table_cell(&table, "%s", effect->string);
+            table_cell(&table, "%.0f", json_number(effect, "runs"));
+            table_cell(&table, "%s", bytes_text(text, json_number(effect, "freed_bytes")));
+            table_cell(&table, "%s", duration_text(text, json_number(effect, "ns")));
+        }
+    }
+    if (table.cell_count > 0)
+        table_print(&table, stdout, ctl->colours);
+    else
+        printf("no actions so far\n");
 }
 
 /* The newest first; times count back from it. */
