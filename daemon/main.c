@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,9 +15,13 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "breaker/breaker.h"
 #include "daemon/config.h"
+#include "daemon/config_commands.h"
+#include "daemon/config_read.h"
 #include "daemon/counters.h"
 #include "daemon/log.h"
+#include "daemon/log_settings.h"
 #include "daemon/module.h"
 #include "daemon/reference.h"
 #include "daemon/services.h"
@@ -26,10 +30,13 @@
 #define EXIT_CANNOT_START 1
 #define EXIT_USAGE 2
 #define SETS_MAX 64
+#define CONFIG_FILE_NAME "engine-core/engine-core.json"
+#define CONFIG_FILE_SYSTEM "/etc/" CONFIG_FILE_NAME
 
 struct arguments {
     const char *socket_path;
     const char *print; /* a table; NULL: run */
+    const char *check; /* a configuration file; NULL: run */
     struct config_source source;
     const char *sets[SETS_MAX];
 };
@@ -47,18 +54,26 @@ static const char help[] =
     "\n"
     "  --socket PATH    listen on this socket. Otherwise $ENGINE_CORE_SOCKET; as a user\n"
     "                   $XDG_RUNTIME_DIR/engine-core.sock; else /run/engine-core/engine-core.sock\n"
-    "  --config FILE    read this configuration file\n"
-    "  --set KEY=VALUE  set one key; wins over the file, may be repeated\n"
-    "  --print TABLE    print a reference page and end: commands, config, counters, errors, events\n"
+    "  --config FILE    read this configuration file, and not the standard ones, which are\n"
+    "                   /etc/engine-core/engine-core.json and, over it, as a user\n"
+    "                   $XDG_CONFIG_HOME/engine-core/engine-core.json (~/.config)\n"
+    "  --set KEY=VALUE  set one key; wins over the files, may be repeated\n"
+    "  --check FILE     say what is wrong with a configuration file and end: 0 nothing, 1 something\n"
+    "  --print TABLE    print a reference page and end: commands, config, counters, errors, events;\n"
+    "                   or default-config, the configuration file with all defaults\n"
     "  --version        print the version and end\n"
     "  --help           print this text and end\n"
     "\n"
-    "Signals: TERM and INT end it in good order, HUP reads the configuration again.\n"
+    "Signals: TERM and INT end it in good order, HUP reads the configuration again; a change of its\n"
+    "file does so, too.\n"
     "Exit codes: 0 it ended in good order, 1 it could not start (the reason is on stderr), 2 wrong\n"
     "usage.\n";
 
 static void fill_standard_descriptors(void);
 static int parse(int argc, char **argv, struct arguments *arguments);
+static bool check_sets(const struct arguments *arguments);
+static int check_file(const struct arguments *arguments);
+static void find_standard_files(struct config_source *source, char user_path[PATH_MAX]);
 static int run(const struct arguments *arguments);
 static void raise_descriptor_limit(void);
 static int serve(struct services *services, struct ec_error *why);
@@ -80,12 +95,16 @@ int main(int argc, char **argv)
         if (reference_print(stdout, arguments.print) < 0) {
             fprintf(stderr,
                     "engine-cored: there is no table %s; there are commands, config, counters, "
-                    "errors, events\n",
+                    "errors, events, default-config\n",
                     arguments.print);
             return EXIT_USAGE;
         }
         return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_CANNOT_START;
     }
+    if (!check_sets(&arguments))
+        return EXIT_USAGE;
+    if (arguments.check != NULL)
+        return check_file(&arguments);
     return run(&arguments);
 }
 
@@ -105,13 +124,10 @@ static void fill_standard_descriptors(void)
 static int parse(int argc, char **argv, struct arguments *arguments)
 {
     static const struct option options[] = {
-        { "socket", required_argument, NULL, 's' },
-        { "config", required_argument, NULL, 'c' },
-        { "set", required_argument, NULL, 'k' },
-        { "print", required_argument, NULL, 'p' },
-        { "version", no_argument, NULL, 'v' },
-        { "help", no_argument, NULL, 'h' },
-        { 0 },
+        { "socket", required_argument, NULL, 's' }, { "config", required_argument, NULL, 'c' },
+        { "set", required_argument, NULL, 'k' },    { "check", required_argument, NULL, 'f' },
+        { "print", required_argument, NULL, 'p' },  { "version", no_argument, NULL, 'v' },
+        { "help", no_argument, NULL, 'h' },         { 0 },
     };
     int option;
 
@@ -123,6 +139,9 @@ static int parse(int argc, char **argv, struct arguments *arguments)
             break;
         case 'c':
             arguments->source.file = optarg;
+            break;
+        case 'f':
+            arguments->check = optarg;
             break;
         case 'p':
             arguments->print = optarg;
@@ -152,8 +171,73 @@ static int parse(int argc, char **argv, struct arguments *arguments)
     return -1;
 }
 
+/* What is wrong on the command line is wrong usage. */
+static bool check_sets(const struct arguments *arguments)
+{
+    struct config_set set = { 0 };
+    struct ec_error why = { 0 };
+    int rc = config_set_defaults(&set, &why);
+
+    for (unsigned i = 0; i < arguments->source.set_count && rc == EC_OK; i++)
+        rc = config_read_argument(&set, arguments->sets[i], &why);
+    config_set_finish(&set);
+    if (rc < 0)
+        fprintf(stderr, "engine-cored: %s\n", why.text);
+    return rc == EC_OK;
+}
+
+static void say_unknown(void *context, const char *where, const char *text)
+{
+    unsigned *count = context;
+
+    fprintf(stderr, "%s: %s\n", where, text);
+    (*count)++;
+}
+
+/* Everything that the start would look at, and unknown keys, which it lets pass. */
+static int check_file(const struct arguments *arguments)
+{
+    unsigned unknown = 0;
+    struct config_source source = arguments->source;
+    struct config *config = NULL;
+    struct ec_error why = { 0 };
+    int rc;
+
+    source.file = arguments->check;
+    source.on_unknown = say_unknown;
+    source.context = &unknown;
+    rc = config_create(&source, &config, &why);
+    if (rc == EC_OK)
+        rc = breaker_check_config(config, &why);
+    if (rc == EC_OK)
+        rc = log_settings_check(config, &why);
+    if (rc < 0)
+        fprintf(stderr, "%s\n", why.text);
+    config_destroy(config);
+    return rc < 0 || unknown > 0 ? EXIT_CANNOT_START : EXIT_SUCCESS;
+}
+
+/* Root's own file is the system's. */
+static void find_standard_files(struct config_source *source, char user_path[PATH_MAX])
+{
+    const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    int bytes = 0;
+
+    source->standard[0] = CONFIG_FILE_SYSTEM;
+    if (geteuid() == 0)
+        return;
+    if (base != NULL && base[0] == '/')
+        bytes = snprintf(user_path, PATH_MAX, "%s/" CONFIG_FILE_NAME, base);
+    else if (home != NULL && home[0] == '/')
+        bytes = snprintf(user_path, PATH_MAX, "%s/.config/" CONFIG_FILE_NAME, home);
+    if (bytes > 0 && bytes < PATH_MAX)
+        source->standard[1] = user_path;
+}
+
 static int run(const struct arguments *arguments)
 {
+    struct config_source source = arguments->source;
+    char user_path[PATH_MAX];
     char path[EC_SOCKET_PATH_BYTES + 256];
     struct counters counters = { 0 };
     struct ec_error why = { 0 };
@@ -166,8 +250,9 @@ static int run(const struct arguments *arguments)
         fputs("engine-cored: no memory\n", stderr);
         return EXIT_CANNOT_START;
     }
+    find_standard_files(&source, user_path);
     services->counters = &counters;
-    services->config_source = &arguments->source;
+    services->config_source = &source;
     signal(SIGPIPE, SIG_IGN); /* stderr may be a pipe whose reader is gone */
     raise_descriptor_limit();
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -290,27 +375,11 @@ static void on_stop_signal(uv_signal_t *handle, int number)
 static void on_reload_signal(uv_signal_t *handle, int number)
 {
     struct watch *watch = handle->data;
-    struct services *services = watch->services;
     bool changed[EC_CONFIGS];
-    struct ec_error why;
-    struct timespec now;
-    int rc;
+    struct ec_error why = { 0 };
 
     (void)number;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\nSTATUS=Reloading the configuration",
-               (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
-    rc = config_reload(services->config, changed, &why);
-    if (rc < 0) {
-        log_error("config", "reload: %s; nothing was changed", why.text);
-        sd_notifyf(0, "READY=1\nSTATUS=Listening on %s; reload failed: %s", services->socket_path,
-                   why.text);
-        return;
-    }
-    for (size_t i = 0; i < EC_CONFIGS; i++)
-        if (changed[i] && ec_configs[i].reloadable)
-            log_info("config", "%s has changed", ec_configs[i].key);
-    sd_notifyf(0, "READY=1\nSTATUS=Listening on %s", services->socket_path);
+    config_reload_and_tell(watch->services, "SIGHUP", changed, &why);
 }
 
 static void on_watchdog(uv_timer_t *timer)

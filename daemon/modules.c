@@ -7,7 +7,10 @@
 #include "clients/clients.h"
 #include "control/control.h"
 #include "daemon/config.h"
+#include "daemon/config_commands.h"
 #include "daemon/log.h"
+#include "daemon/log_feed.h"
+#include "daemon/log_settings.h"
 #include "daemon/module.h"
 #include "daemon/segments.h"
 #include "events/events.h"
@@ -27,9 +30,11 @@ static int check_cycle(const struct module *modules, unsigned count, unsigned fi
 const struct module daemon_modules[] = {
     /* name        pre_init   init            post_init            shutdown            needs */
     { "log", start_log, NULL, NULL, stop_log, { NULL } },
-    { "config", NULL, config_init, NULL, config_shutdown, { "log" } },
+    { "config", NULL, config_init, config_post_init, config_shutdown, { "log" } },
+    { "log_settings", NULL, log_settings_init, NULL, NULL, { "config" } },
     { "segments", NULL, segments_init, NULL, segments_shutdown, { "config" } },
     { "clients", NULL, clients_init, NULL, clients_shutdown, { "segments" } },
+    { "log_feed", NULL, log_feed_init, NULL, log_feed_shutdown, { "clients" } },
     { "events", NULL, events_init, NULL, events_shutdown, { "clients" } },
     { "scheduler", NULL, scheduler_init, scheduler_post_init, scheduler_shutdown, { "events" } },
     { "resources", NULL, resources_init, resources_post_init, resources_shutdown, { "events" } },

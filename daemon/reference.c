@@ -3,6 +3,7 @@
 #include "daemon/reference.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "proto/line.h"
@@ -87,9 +88,10 @@ static void print_config(FILE *out)
 {
     fputs(
         "# Configuration\n\n"
-        "One JSON file (`--config FILE`) and `--set key=value`, which wins. In the file a key may be\n"
-        "written flat or nested: `{\"event.stall_ms\": 100}` or `{\"event\": {\"stall_ms\": 100}}`.\n"
-        "Keys of the kind *reload* apply while the daemon runs (SIGHUP, `core.reload`).\n\n"
+        "JSON files with comments, `--set key=value`, which wins over them, and `config.set`, which wins\n"
+        "over all. In a file a key may be written flat or nested: `{\"event.stall_ms\": 100}` or\n"
+        "`{\"event\": {\"stall_ms\": 100}}`. Keys of the kind *reload* apply while the daemon runs: when a\n"
+        "file changes, at SIGHUP and at `config.reload`.\n\n"
         "| key | type | default | range | applies | meaning |\n"
         "| --- | --- | --- | --- | --- | --- |\n",
         out);
@@ -109,6 +111,92 @@ static void print_config(FILE *out)
         print_text(out, row->help);
         fputs(" |\n", out);
     }
+}
+
+static size_t group_bytes(const char *key)
+{
+    return strcspn(key, ".");
+}
+
+static bool is_in_group(const char *key, const char *other)
+{
+    return group_bytes(key) == group_bytes(other) && memcmp(key, other, group_bytes(key)) == 0;
+}
+
+/* Lines of at most 100 columns with // in front. */
+static void print_comment(FILE *out, const char *indent, const char *text)
+{
+    size_t left = strlen(text);
+
+    while (left > 0) {
+        size_t bytes = left;
+
+        if (bytes > 92 - strlen(indent))
+            for (bytes = 92 - strlen(indent); bytes > 1 && text[bytes] != ' '; bytes--)
+                ;
+        fprintf(out, "%s// %.*s\n", indent, (int)bytes, text);
+        text += bytes;
+        left -= bytes;
+        for (; left > 0 && *text == ' '; left--)
+            text++;
+    }
+}
+
+static void print_default(FILE *out, const struct ec_config_row *row)
+{
+    char comment[1024];
+    int bytes = snprintf(comment, sizeof comment, "%s", row->help);
+
+    if (row->type == EC_CONFIG_INTEGER)
+        bytes += snprintf(comment + bytes, sizeof comment - (size_t)bytes,
+                          " %" PRId64 " to %" PRId64 "%s%s.", row->min, row->max,
+                          row->unit[0] != '\0' ? " " : "", row->unit);
+    if (!row->reloadable)
+        snprintf(comment + bytes, sizeof comment - (size_t)bytes, " Needs a restart.");
+    print_comment(out, "    ", comment);
+    fprintf(out, "    \"%s\": ", row->key + group_bytes(row->key) + 1);
+    if (row->type == EC_CONFIG_STRING)
+        fprintf(out, "\"%s\"", row->string); /* defaults have nothing to escape */
+    else if (row->type == EC_CONFIG_BOOLEAN)
+        fputs(row->integer != 0 ? "true" : "false", out);
+    else
+        fprintf(out, "%" PRId64, row->integer);
+}
+
+static void print_group(FILE *out, size_t first)
+{
+    bool is_first = true;
+
+    for (size_t i = 0; i < EC_CONFIGS; i++) {
+        if (!is_in_group(ec_configs[i].key, ec_configs[first].key))
+            continue;
+        fputs(is_first ? "" : ",\n", out);
+        is_first = false;
+        print_default(out, &ec_configs[i]);
+    }
+}
+
+static void print_default_config(FILE *out)
+{
+    fputs(
+        "// The configuration of engine-cored, with all defaults: what is left out has the same value.\n"
+        "// JSON with comments. A change is applied at once, except where it says otherwise; see\n"
+        "// `engine-ctl config show --origin` for what is in force, and `engine-ctl config check FILE`.\n"
+        "{\n",
+        out);
+    for (size_t i = 0; i < EC_CONFIGS; i++) {
+        size_t before = 0;
+
+        while (before < i && !is_in_group(ec_configs[before].key, ec_configs[i].key))
+            before++;
+        if (before < i)
+            continue;
+        fprintf(out, "%s  \"%.*s\": {\n", i == 0 ? "" : ",\n", (int)group_bytes(ec_configs[i].key),
+                ec_configs[i].key);
+        print_group(out, i);
+        fputs("\n  }", out);
+    }
+    fputs("\n}\n", out);
 }
 
 static void print_counters(FILE *out)
@@ -163,8 +251,9 @@ int reference_print(FILE *out, const char *table)
         const char *name;
         void (*print)(FILE *out);
     } pages[] = {
-        { "commands", print_commands }, { "config", print_config }, { "counters", print_counters },
-        { "errors", print_errors },     { "events", print_events },
+        { "commands", print_commands }, { "config", print_config },
+        { "counters", print_counters }, { "errors", print_errors },
+        { "events", print_events },     { "default-config", print_default_config },
     };
 
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++)

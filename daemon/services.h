@@ -12,10 +12,12 @@ struct uv_loop_s;
 struct breaker;
 struct clients;
 struct config;
+struct config_watch;
 struct config_source;
 struct control;
 struct counters;
 struct events;
+struct log_feed;
 struct resources;
 struct scheduler;
 struct segments;
@@ -29,10 +31,12 @@ struct services {
     const struct config_source *config_source; /* what the configuration is read from */
 
     struct config *config;
+    struct config_watch *config_watch; /* NULL: no inotify here */
     struct counters *counters;
     struct segments *segments;
     struct clients *clients;
     struct events *events;
+    struct log_feed *log_feed;
     struct scheduler *scheduler;
     struct resources *resources;
     struct breaker *breaker;

@@ -680,10 +680,15 @@ static void serve_waiting(struct breaker *breaker, int64_t now_ns)
 
 static int check_config(void *context, const struct config *fresh, struct ec_error *why)
 {
+    (void)context;
+    return breaker_check_config(fresh, why);
+}
+
+int breaker_check_config(const struct config *config, struct ec_error *why)
+{
     struct breaker_policy policy;
 
-    (void)context;
-    return policy_load(fresh, &policy, why);
+    return policy_load(config, &policy, why);
 }
 
 /* Comes once for each key; the first takes all of them over. */

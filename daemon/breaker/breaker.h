@@ -20,6 +20,7 @@
 #include "foundation/json/json_writer.h"
 
 struct breaker;
+struct config;
 struct services;
 
 #define BREAKER_LEVEL_MAX 3
@@ -35,6 +36,9 @@ uint32_t breaker_level(const struct breaker *breaker);
  * times that depend on what it finds; a test says what time it is. Returns in how many ns to look
  * again. */
 int64_t breaker_look(struct breaker *breaker, int64_t now_ns);
+
+/* Do the values of the configuration make a policy? EC_OK, or EC_ERR_PARAM naming the key. */
+int breaker_check_config(const struct config *config, struct ec_error *why);
 
 struct breaker_trip {
     uint32_t level;  /* 0..3; 0 is the end of a manual level */

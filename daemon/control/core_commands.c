@@ -113,8 +113,9 @@ int cmd_core_info(struct request *request)
     ec_json_member_i64(w, "uptime_ns", real_ns() - services->started_ns);
     ec_json_member_string(w, "socket", services->socket_path);
     ec_json_member_array(w, "config_files");
-    if (config_file(services->config) != NULL)
-        ec_json_string(w, config_file(services->config));
+    for (unsigned i = 0; config_file(services->config, i) != NULL; i++)
+        if (config_file_was_read(services->config, i))
+            ec_json_string(w, config_file(services->config, i));
     ec_json_array_end(w);
     ec_json_member_u64(w, "clients", clients_count(services->clients));
     ec_json_member_u64(w, "types", events_type_count(services->events));
@@ -152,33 +153,6 @@ int cmd_core_shutdown(struct request *request)
     ec_json_member_boolean(request->result, "stopping", true);
     ec_json_object_end(request->result);
     services_stop(request->services);
-    return EC_OK;
-}
-
-/* A configuration that is refused is an answer, not an error: the reload has been tried. */
-int cmd_core_reload(struct request *request)
-{
-    struct config *config = request->services->config;
-    struct ec_json_writer *w = request->result;
-    bool changed[EC_CONFIGS];
-    struct ec_error why;
-    int rc;
-
-    if (request_would(request, "read the configuration again"))
-        return EC_OK;
-    rc = config_reload(config, changed, &why);
-    ec_json_object_begin(w);
-    ec_json_member_u64(w, "version", config_version(config));
-    ec_json_member_array(w, "changed");
-    for (size_t i = 0; i < EC_CONFIGS; i++)
-        if (changed[i])
-            ec_json_string(w, ec_configs[i].key);
-    ec_json_array_end(w);
-    ec_json_member_array(w, "errors");
-    if (rc < 0)
-        ec_json_string(w, why.text);
-    ec_json_array_end(w);
-    ec_json_object_end(w);
     return EC_OK;
 }
 
@@ -251,7 +225,9 @@ static void write_counters(const struct counters *counters, struct ec_json_write
     for (size_t i = 0; i < EC_COUNTERS; i++)
         ec_json_member_u64(
             writer, ec_counters[i].name,
-            i == EC_COUNTER_log_lost ? log_lost() : counters_get(counters, (enum ec_counter_id)i));
+            i == EC_COUNTER_log_lost        ? log_lost()
+            : i == EC_COUNTER_log_sink_lost ? log_sink_lost()
+                                            : counters_get(counters, (enum ec_counter_id)i));
     ec_json_object_end(writer);
 }
 

@@ -306,42 +306,30 @@ static int parse_types(struct request *request, struct ec_json_span span, uint64
                        : ec_fail(request->why, EC_ERR_PARAM, "types is empty: \"*\" means all");
 }
 
-static int parse_pace(const struct params_event_subscribe *params, struct subscription_desc *desc,
-                      struct ec_error *why)
-{
-    desc->newest_only = strcmp(params->mode.string, "latest") == 0;
-    if (!desc->newest_only && strcmp(params->mode.string, "all") != 0)
-        return ec_fail(why, EC_ERR_PARAM, "mode is %s, expected all or latest",
-                       params->mode.string);
-    if (!params->max_rate_hz.present)
-        return EC_OK;
-    if (params->max_rate_hz.number < 0.001)
-        return ec_fail(why, EC_ERR_PARAM, "max_rate_hz is %g, expected 0.001..1000000",
-                       params->max_rate_hz.number);
-    desc->interval_ns = (int64_t)(1e9 / params->max_rate_hz.number);
-    return EC_OK;
-}
-
 int cmd_event_subscribe(struct request *request)
 {
     const struct params_event_subscribe *params = request->params;
     uint64_t types[READER_TYPES_MAX];
+    struct subscriptions *subscriptions = &request->services->events->subscriptions;
     struct subscription_desc desc = { .types = types };
-    uint32_t id;
+    uint32_t id = 0;
     bool lossy;
     int rc = parse_types(request, params->types.span, types, &desc.type_count, &lossy);
 
     if (rc == EC_OK)
-        rc = parse_pace(params, &desc, request->why);
-    if (rc == EC_OK && request_would(request, "begin a stream of events"))
-        return EC_OK;
+        rc = feed_parse_pace(&params->mode, &params->max_rate_hz, &desc.feed, request->why);
     if (rc == EC_OK)
-        rc = subscriptions_add(&request->services->events->subscriptions, request->client, &desc,
-                               &id, request->why);
+        rc = feed_parse_since(&params->since, &desc.feed, request->why);
+    desc.is_rehearsal = request->dry_run;
+    if (rc == EC_OK)
+        rc = subscriptions_add(subscriptions, request->client, &desc, &id, request->why);
     if (rc < 0)
         return rc;
+    if (request_would(request, "begin a stream of events"))
+        return EC_OK;
     ec_json_object_begin(request->result);
     ec_json_member_u64(request->result, "subscription_id", id);
+    ec_json_member_u64(request->result, "seq", feed_seq(subscriptions->feed));
     ec_json_object_end(request->result);
     return EC_OK;
 }
@@ -349,21 +337,9 @@ int cmd_event_subscribe(struct request *request)
 int cmd_event_unsubscribe(struct request *request)
 {
     const struct params_event_unsubscribe *params = request->params;
-    uint32_t id = (uint32_t)params->subscription_id.integer;
 
-    if (request->dry_run &&
-        subscriptions_has(&request->services->events->subscriptions, request->client, id)) {
-        request_would(request, "end subscription %u", id);
-        return EC_OK;
-    }
-    if (request->dry_run ||
-        !subscriptions_remove(&request->services->events->subscriptions, request->client, id))
-        return ec_fail(request->why, EC_ERR_NOT_FOUND, "this connection has no subscription %u",
-                       id);
-    ec_json_object_begin(request->result);
-    ec_json_member_u64(request->result, "subscription_id", id);
-    ec_json_object_end(request->result);
-    return EC_OK;
+    return feed_end_by_request(request->services->events->subscriptions.feed, request,
+                               (uint32_t)params->subscription_id.integer);
 }
 
 /* ---- ports and readers of attached clients --------------------------------------------------- */

@@ -5,46 +5,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/config.h"
 #include "daemon/log.h"
+#include "foundation/real_time.h"
 
-#define SUBSCRIPTIONS_MAX 1024
-#define SUBSCRIPTIONS_OF_CLIENT_MAX 64
 #define TURN_EVENTS 4096               /* of one port, before the loop does something else */
-#define OUTPUT_BYTES (64 * 1024)       /* a connection with more unsent bytes waits in the queue */
 #define PARAMS_BYTES_MAX (1000 * 1024) /* so that the line stays below 1 MiB */
-#define FLUSH_MS 5
 
-struct queued {
-    struct queued *next;
-    struct event_type *type;
-    size_t bytes;
-    char text[]; /* the params without their closing brace */
-};
-
-/* Of a type in a subscription that does not take all events. */
-struct pace {
-    uint64_t type;
-    int64_t next_ns;        /* the next event may go then */
-    struct queued *waiting; /* the newest event, for a subscription to the newest only; or NULL */
-    UT_hash_handle hh;
-};
-
-struct subscription {
-    struct subscription *next;
-    struct client *client;
-    uint32_t id;
-    uint32_t type_count; /* 0: all */
+/* What a subscription wants: these types, or all of them when there is none. */
+struct filter {
+    uint32_t type_count;
     uint64_t types[READER_TYPES_MAX];
-    bool newest_only;
-    int64_t interval_ns;
-    struct pace *paces; /* by type */
-    struct queued *first, *last;
-    size_t queued_bytes;
-    uint64_t lost, skipped; /* since the last notification */
 };
 
 struct reading_port {
@@ -62,262 +35,51 @@ static void *grow(void *context, void *base, size_t used, size_t bytes)
     return realloc(base, bytes);
 }
 
-static int64_t real_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static struct ec_cursor_segment *own_cursors(struct subscriptions *subscriptions)
 {
     return subscriptions->cursors.base;
 }
 
-/* ---- sending --------------------------------------------------------------------------------- */
-
-/* Send params (without the closing brace) with what was lost and skipped before. */
-static bool send_now(struct subscriptions *subscriptions, struct subscription *s, const char *text,
-                     size_t bytes)
-{
-    struct ec_json_writer *w = &subscriptions->params;
-    char tail[80], lost[32] = "", skipped[40] = "";
-    int tail_bytes;
-
-    if (s->lost != 0)
-        snprintf(lost, sizeof lost, ",\"lost\":%llu", (unsigned long long)s->lost);
-    if (s->skipped != 0)
-        snprintf(skipped, sizeof skipped, ",\"skipped\":%llu", (unsigned long long)s->skipped);
-    tail_bytes = snprintf(tail, sizeof tail, "%s%s}", lost, skipped);
-    ec_json_writer_rewind(w, 0);
-    if (w->capacity < bytes + sizeof tail) {
-        char *more = realloc(w->base, bytes + sizeof tail);
-
-        if (more == NULL)
-            return false;
-        w->base = more;
-        w->capacity = bytes + sizeof tail;
-    }
-    memcpy(w->base, text, bytes);
-    memcpy(w->base + bytes, tail, (size_t)tail_bytes);
-    w->bytes = bytes + (size_t)tail_bytes;
-    if (client_notify(s->client, "event", w, NULL, 0) != EC_OK)
-        return false;
-    s->lost = s->skipped = 0;
-    counters_add(subscriptions->counters, EC_COUNTER_events_json, 1);
-    return true;
-}
-
-/* type is NULL for events that were overtaken in their ring: nobody knows what they were, so only the
- * cursor counts them. */
-static void count_lost(struct subscriptions *subscriptions, struct subscription *s,
-                       struct event_type *type, uint64_t n)
-{
-    if (type != NULL)
-        type->json_lost += n;
-    s->lost += n;
-    counters_add(subscriptions->counters, EC_COUNTER_events_json_lost, n);
-}
-
-static void count_skipped(struct subscriptions *subscriptions, struct subscription *s)
-{
-    s->skipped++;
-    counters_add(subscriptions->counters, EC_COUNTER_events_json_skipped, 1);
-}
-
-static bool output_has_room(const struct subscription *s)
-{
-    return s->client->output != NULL &&
-           s->client->output->pending(s->client->connection) < OUTPUT_BYTES;
-}
-
-static struct queued *make_queued(struct event_type *type, const char *text, size_t bytes)
-{
-    struct queued *item = malloc(sizeof *item + bytes);
-
-    if (item == NULL)
-        return NULL;
-    item->next = NULL;
-    item->type = type;
-    item->bytes = bytes;
-    memcpy(item->text, text, bytes);
-    return item;
-}
-
-static void drop_first(struct subscription *s)
-{
-    struct queued *first = s->first;
-
-    s->first = first->next;
-    if (s->first == NULL)
-        s->last = NULL;
-    s->queued_bytes -= first->bytes;
-    free(first);
-}
-
-/* ---- fewer than all -------------------------------------------------------------------------- */
-
-/* The row of a type; made when it is new. NULL: no memory. */
-static struct pace *find_pace(struct subscription *s, uint64_t type)
-{
-    struct pace *pace;
-
-    HASH_FIND(hh, s->paces, &type, sizeof type, pace);
-    if (pace != NULL)
-        return pace;
-    pace = calloc(1, sizeof *pace);
-    if (pace == NULL)
-        return NULL;
-    pace->type = type;
-    HASH_ADD(hh, s->paces, type, sizeof pace->type, pace);
-    return pace;
-}
-
-/* One event of the type goes out now. Being late once is made up for, so that the rate is reached;
- * standing still is not. */
-static void step_pace(const struct subscription *s, struct pace *pace, int64_t now_ns)
-{
-    pace->next_ns = now_ns - pace->next_ns < s->interval_ns ? pace->next_ns + s->interval_ns
-                                                            : now_ns + s->interval_ns;
-}
-
-static void free_paces(struct subscription *s)
-{
-    struct pace *pace, *next;
-
-    HASH_ITER(hh, s->paces, pace, next)
-    {
-        HASH_DEL(s->paces, pace);
-        free(pace->waiting);
-        free(pace);
-    }
-}
-
-/* ---- what waits ------------------------------------------------------------------------------ */
-
-static void flush_queues(uv_timer_t *timer);
-
-static void flush_in(struct subscriptions *subscriptions, uint64_t ms)
-{
-    uv_timer_t *timer = subscriptions->flush_timer;
-
-    if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > ms)
-        uv_timer_start(timer, flush_queues, ms, 0);
-}
-
-static uint64_t ms_until(int64_t time_ns, int64_t now_ns)
-{
-    return time_ns <= now_ns ? 1 : (uint64_t)(time_ns - now_ns) / 1000000 + 1;
-}
-
-/* Send the newest events whose turn has come; the others have a later look. */
-static void flush_newest(struct subscriptions *subscriptions, struct subscription *s)
-{
-    int64_t now_ns = real_ns();
-    struct pace *pace, *next;
-
-    HASH_ITER(hh, s->paces, pace, next)
-    {
-        if (pace->waiting == NULL)
-            continue;
-        if (pace->next_ns > now_ns) {
-            flush_in(subscriptions, ms_until(pace->next_ns, now_ns));
-        } else if (!output_has_room(s)) {
-            flush_in(subscriptions, FLUSH_MS);
-        } else {
-            if (!send_now(subscriptions, s, pace->waiting->text, pace->waiting->bytes))
-                count_lost(subscriptions, s, pace->waiting->type, 1);
-            step_pace(s, pace, now_ns);
-            free(pace->waiting);
-            pace->waiting = NULL;
-        }
-    }
-}
-
-static void flush_queues(uv_timer_t *timer)
-{
-    struct subscriptions *subscriptions = timer->data;
-
-    for (struct subscription *s = subscriptions->list; s != NULL; s = s->next) {
-        while (s->first != NULL && output_has_room(s)) {
-            if (!send_now(subscriptions, s, s->first->text, s->first->bytes))
-                count_lost(subscriptions, s, s->first->type, 1);
-            drop_first(s);
-        }
-        if (s->first != NULL)
-            flush_in(subscriptions, FLUSH_MS);
-        if (s->newest_only)
-            flush_newest(subscriptions, s);
-    }
-}
-
-static void enqueue(struct subscriptions *subscriptions, struct subscription *s,
-                    struct event_type *type, const char *text, size_t bytes)
-{
-    size_t bound = (size_t)config_integer(subscriptions->config, EC_CONFIG_event_queue_bytes);
-    struct queued *item = bytes <= bound ? make_queued(type, text, bytes) : NULL;
-
-    if (item == NULL) {
-        count_lost(subscriptions, s, type, 1);
-        return;
-    }
-    if (s->last != NULL)
-        s->last->next = item;
-    else
-        s->first = item;
-    s->last = item;
-    s->queued_bytes += bytes;
-    while (s->queued_bytes > bound) { /* oldest first */
-        count_lost(subscriptions, s, s->first->type, 1);
-        drop_first(s);
-    }
-    flush_in(subscriptions, FLUSH_MS);
-}
-
-static void send_or_enqueue(struct subscriptions *subscriptions, struct subscription *s,
-                            struct event_type *type, const char *text, size_t bytes)
-{
-    if (s->first != NULL || !output_has_room(s))
-        enqueue(subscriptions, s, type, text, bytes);
-    else if (!send_now(subscriptions, s, text, bytes))
-        count_lost(subscriptions, s, type, 1);
-}
-
-/* The event takes the place of an older one of its type, or goes out if its turn has come. */
-static void send_newest(struct subscriptions *subscriptions, struct subscription *s,
-                        struct event_type *type, struct pace *pace, struct ec_json_span text)
-{
-    struct queued *item = make_queued(type, text.text, text.bytes);
-
-    if (pace->waiting != NULL)
-        count_skipped(subscriptions, s);
-    free(pace->waiting);
-    pace->waiting = item;
-    if (item == NULL)
-        count_lost(subscriptions, s, type, 1);
-    flush_newest(subscriptions, s);
-}
-
 /* ---- who wants what -------------------------------------------------------------------------- */
 
-static bool wants(const struct subscription *s, uint64_t type)
+static bool wants(const void *context, const struct feed_topic *topic)
 {
-    if (s->type_count == 0)
-        return true;
-    for (uint32_t i = 0; i < s->type_count; i++)
-        if (s->types[i] == type)
+    const struct filter *filter = context;
+
+    for (uint32_t i = 0; i < filter->type_count; i++)
+        if (filter->types[i] == topic->key)
             return true;
-    return false;
+    return filter->type_count == 0;
 }
 
-static void write_params(struct ec_json_writer *w, const struct subscription *s,
-                         const struct event_type *type, const struct ec_event_header *header,
-                         uint32_t sender, const struct ec_json_writer *payload)
+static bool covers(const void *context, const void *other)
 {
+    const struct filter *filter = context, *narrower = other;
+
+    for (uint32_t i = 0; i < narrower->type_count; i++)
+        if (!wants(filter, &(struct feed_topic) { .key = narrower->types[i] }))
+            return false;
+    return filter->type_count == 0 || narrower->type_count > 0;
+}
+
+static void on_lost(void *context, uint64_t key, uint64_t count)
+{
+    struct subscriptions *subscriptions = context;
+    struct event_type *type = event_types_find(subscriptions->routes->types, key);
+
+    if (type != NULL)
+        type->json_lost += count;
+}
+
+static void send_event(struct subscriptions *subscriptions, const struct event_type *type,
+                       const struct ec_event_header *header, uint32_t sender, int64_t now_ns)
+{
+    const struct feed_topic topic = { .key = type->id };
+    const struct ec_json_writer *payload = &subscriptions->payload;
+    struct ec_json_writer *w = &subscriptions->params;
+
     ec_json_writer_rewind(w, 0);
     ec_json_object_begin(w);
-    ec_json_member_u64(w, "subscription_id", s->id);
     ec_json_member_string(w, "type", type->name);
     ec_json_member_i64(w, "time_ns", header->time_ns);
     ec_json_member_u64(w, "sender", sender);
@@ -325,51 +87,11 @@ static void write_params(struct ec_json_writer *w, const struct subscription *s,
     ec_json_member_raw(w, "payload",
                        (struct ec_json_span) { .text = payload->base, .bytes = payload->bytes });
     ec_json_object_end(w);
-}
-
-/* The event's turn in a subscription that takes fewer than all. Returns whether it is taken. */
-static bool take_turn(struct subscriptions *subscriptions, struct subscription *s,
-                      struct pace *pace, int64_t now_ns)
-{
-    if (s->newest_only)
-        return true;
-    if (now_ns < pace->next_ns) {
-        count_skipped(subscriptions, s);
-        return false;
-    }
-    step_pace(s, pace, now_ns);
-    return true;
-}
-
-static void send_event(struct subscriptions *subscriptions, struct event_type *type,
-                       const struct ec_event_header *header, uint32_t sender, int64_t now_ns)
-{
-    struct ec_json_writer text = { 0 };
-
-    ec_json_writer_init_growing(&text, grow, NULL, PARAMS_BYTES_MAX);
-    for (struct subscription *s = subscriptions->list; s != NULL; s = s->next) {
-        struct pace *pace = NULL;
-
-        if (!wants(s, type->id))
-            continue;
-        if (s->newest_only || s->interval_ns != 0) {
-            pace = find_pace(s, type->id);
-            if (pace != NULL && !take_turn(subscriptions, s, pace, now_ns))
-                continue;
-        }
-        write_params(&text, s, type, header, sender, &subscriptions->payload);
-        if (ec_json_writer_status(&text) < 0) {
-            count_lost(subscriptions, s, type, 1);
-            continue;
-        }
-        text.bytes--; /* the closing brace comes when it is sent */
-        if (s->newest_only && pace != NULL)
-            send_newest(subscriptions, s, type, pace,
-                        (struct ec_json_span) { .text = text.base, .bytes = text.bytes });
-        else
-            send_or_enqueue(subscriptions, s, type, text.base, text.bytes);
-    }
-    free(text.base);
+    if (ec_json_writer_status(w) < 0)
+        feed_lose(subscriptions->feed, 1);
+    else
+        feed_publish(subscriptions->feed, &topic,
+                     (struct ec_json_span) { w->base + 1, w->bytes - 2 }, now_ns);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -408,29 +130,19 @@ static void resync(struct subscriptions *subscriptions, struct reading_port *por
                     port->client_id);
         return;
     }
-    for (struct subscription *s = subscriptions->list; s != NULL; s = s->next)
-        count_lost(subscriptions, s, NULL, events);
+    feed_lose(subscriptions->feed, events);
 }
 
-/* Is the event for any subscription, and must its payload be decoded for that? Where all of them have
- * had their share of the type it is only counted. */
-static bool is_wanted(struct subscriptions *subscriptions, uint64_t type, int64_t now_ns,
-                      bool *decoded)
+/* Is there a subscription for this type? */
+static bool is_wanted(const struct subscriptions *subscriptions, uint64_t type)
 {
-    bool wanted = false;
+    const struct feed_topic topic = { .key = type };
 
-    *decoded = false;
-    for (struct subscription *s = subscriptions->list; s != NULL && !*decoded; s = s->next) {
-        struct pace *pace = NULL;
-
-        if (!wants(s, type))
-            continue;
-        wanted = true;
-        if (!s->newest_only && s->interval_ns != 0)
-            HASH_FIND(hh, s->paces, &type, sizeof type, pace);
-        *decoded = pace == NULL || now_ns >= pace->next_ns;
-    }
-    return wanted;
+    for (const void *filter = feed_next_filter(subscriptions->feed, NULL); filter != NULL;
+         filter = feed_next_filter(subscriptions->feed, filter))
+        if (wants(filter, &topic))
+            return true;
+    return false;
 }
 
 /* Decode while the payload may be overwritten, validate, and only then send. */
@@ -438,24 +150,29 @@ static void read_event(struct subscriptions *subscriptions, struct reading_port 
                        const struct ec_port_item *item)
 {
     struct event_type *type = event_types_find(subscriptions->routes->types, item->header.type);
-    int64_t now_ns = real_ns();
-    bool decoded = false;
-    bool wanted = type != NULL && item->header.bytes <= type->size &&
-                  is_wanted(subscriptions, type->id, now_ns, &decoded);
+    const struct feed_topic topic = { .key = item->header.type };
+    const int64_t now_ns = ec_real_ns();
+    bool is_for_us =
+        type != NULL && item->header.bytes <= type->size && is_wanted(subscriptions, type->id);
+    bool is_taken;
 
+    is_taken = is_for_us && feed_takes(subscriptions->feed, &topic, now_ns);
     ec_json_writer_rewind(&subscriptions->payload, 0);
-    if (decoded)
+    if (is_taken)
         event_payload_decode(type, item->payload, item->header.bytes, &subscriptions->payload);
     if (!ec_port_intact(&port->reading)) {
         resync(subscriptions, port);
         return;
     }
-    if (wanted && ec_json_writer_status(&subscriptions->payload) == EC_OK) {
+    if (is_for_us && ec_json_writer_status(&subscriptions->payload) == EC_OK) {
         /* A client's port speaks for that client, whatever its events say. */
         uint32_t sender = port->client_id != 0 ? port->client_id : item->header.sender;
 
         count_delivered(subscriptions, &item->header, now_ns);
-        send_event(subscriptions, type, &item->header, sender, now_ns);
+        if (is_taken)
+            send_event(subscriptions, type, &item->header, sender, now_ns);
+        else
+            feed_pass_over(subscriptions->feed, &topic);
     }
     ec_port_advance(&port->reading, item);
 }
@@ -601,97 +318,45 @@ static void close_reader(struct subscriptions *subscriptions)
     subscriptions->reader = NULL;
 }
 
-int subscriptions_add(struct subscriptions *subscriptions, struct client *client,
-                      const struct subscription_desc *desc, uint32_t *id, struct ec_error *why)
+static void on_used(void *context, bool used)
 {
-    uint32_t all = 0, own = 0;
-    struct subscription *s;
-    int rc;
+    struct subscriptions *subscriptions = context;
 
-    for (s = subscriptions->list; s != NULL; s = s->next) {
-        all++;
-        own += s->client == client;
-    }
-    if (all >= SUBSCRIPTIONS_MAX || own >= SUBSCRIPTIONS_OF_CLIENT_MAX)
-        return ec_fail(why, EC_ERR_LIMIT,
-                       "%u subscriptions, %u of them this client's; at most %d and %d are possible",
-                       all, own, SUBSCRIPTIONS_MAX, SUBSCRIPTIONS_OF_CLIENT_MAX);
-    s = calloc(1, sizeof *s);
-    if (s == NULL)
-        return ec_fail(why, EC_ERR_MEMORY, "no memory for a subscription");
-    if (subscriptions->reader == NULL) {
-        rc = open_reader(subscriptions, why);
-        if (rc < 0) {
-            free(s);
-            return rc;
-        }
-    }
-    s->client = client;
-    s->id = ++subscriptions->last_id;
-    s->type_count = desc->type_count;
-    s->newest_only = desc->newest_only;
-    s->interval_ns = desc->interval_ns;
-    if (desc->type_count != 0)
-        memcpy(s->types, desc->types, desc->type_count * sizeof *desc->types);
-    s->next = subscriptions->list;
-    subscriptions->list = s;
-    *id = s->id;
-    return EC_OK;
-}
-
-static void remove_at(struct subscriptions *subscriptions, struct subscription **at)
-{
-    struct subscription *s = *at;
-
-    *at = s->next;
-    while (s->first != NULL)
-        drop_first(s);
-    free_paces(s);
-    free(s);
-    if (subscriptions->list == NULL)
+    if (!used)
         close_reader(subscriptions);
 }
 
-bool subscriptions_has(const struct subscriptions *subscriptions, const struct client *client,
-                       uint32_t id)
+int subscriptions_add(struct subscriptions *subscriptions, struct client *client,
+                      const struct subscription_desc *desc, uint32_t *id, struct ec_error *why)
 {
-    for (const struct subscription *s = subscriptions->list; s != NULL; s = s->next)
-        if (s->id == id && s->client == client)
-            return true;
-    return false;
-}
+    struct filter filter = { .type_count = desc->type_count };
+    struct feed_subscription_desc with_filter = desc->feed;
+    int rc = EC_OK;
 
-bool subscriptions_remove(struct subscriptions *subscriptions, const struct client *client,
-                          uint32_t id)
-{
-    for (struct subscription **at = &subscriptions->list; *at != NULL; at = &(*at)->next) {
-        if ((*at)->id == id && (*at)->client == client) {
-            remove_at(subscriptions, at);
-            return true;
-        }
-    }
-    return false;
+    if (desc->type_count > 0)
+        memcpy(filter.types, desc->types, desc->type_count * sizeof *desc->types);
+    with_filter.filter = &filter;
+    with_filter.filter_bytes =
+        offsetof(struct filter, types) + desc->type_count * sizeof *desc->types;
+    if (desc->is_rehearsal)
+        return feed_may_add(subscriptions->feed, client, &with_filter, why);
+    if (subscriptions->reader == NULL)
+        rc = open_reader(subscriptions, why);
+    if (rc == EC_OK)
+        rc = feed_add(subscriptions->feed, client, &with_filter, id, why);
+    if (rc < 0 && !feed_is_used(subscriptions->feed))
+        close_reader(subscriptions);
+    return rc;
 }
 
 void subscriptions_remove_client(struct subscriptions *subscriptions, const struct client *client)
 {
-    struct subscription **at = &subscriptions->list;
-
-    while (*at != NULL) {
-        if ((*at)->client == client)
-            remove_at(subscriptions, at);
-        else
-            at = &(*at)->next;
-    }
+    feed_remove_client(subscriptions->feed, client);
 }
 
 uint32_t subscriptions_count(const struct subscriptions *subscriptions, uint64_t type)
 {
-    uint32_t count = 0;
-
-    for (const struct subscription *s = subscriptions->list; s != NULL; s = s->next)
-        count += wants(s, type);
-    return count;
+    return feed_count(subscriptions->feed, &(struct feed_topic) { .key = type });
 }
 
 int subscriptions_init(struct subscriptions *subscriptions, uv_loop_t *loop, uint64_t instance,
@@ -715,13 +380,29 @@ int subscriptions_init(struct subscriptions *subscriptions, uv_loop_t *loop, uin
     rc = ec_doorbell_init(&subscriptions->doorbell, true, why);
     if (rc < 0)
         return ec_error_prefix(why, rc, "create the daemon's doorbell");
+    rc = feed_create(loop,
+                     &(struct feed_desc) {
+                         .method = "event",
+                         .instance = instance,
+                         .config = subscriptions->config,
+                         .counters = subscriptions->counters,
+                         .delivered = EC_COUNTER_events_json,
+                         .lost = EC_COUNTER_events_json_lost,
+                         .skipped = EC_COUNTER_events_json_skipped,
+                         .wants = wants,
+                         .covers = covers,
+                         .on_lost = on_lost,
+                         .on_used = on_used,
+                         .context = subscriptions,
+                     },
+                     &subscriptions->feed, why);
+    if (rc < 0)
+        return rc;
     subscriptions->bell = calloc(1, sizeof *subscriptions->bell);
-    subscriptions->flush_timer = calloc(1, sizeof *subscriptions->flush_timer);
-    if (subscriptions->bell == NULL || subscriptions->flush_timer == NULL)
+    if (subscriptions->bell == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for the daemon's doorbell");
     uv_poll_init(loop, subscriptions->bell, subscriptions->doorbell.wait_fd);
-    uv_timer_init(loop, subscriptions->flush_timer);
-    subscriptions->bell->data = subscriptions->flush_timer->data = subscriptions;
+    subscriptions->bell->data = subscriptions;
     subscriptions->polling = true;
     return EC_OK;
 }
@@ -733,15 +414,13 @@ static void on_closed(uv_handle_t *handle)
 
 void subscriptions_finish(struct subscriptions *subscriptions)
 {
-    while (subscriptions->list != NULL)
-        remove_at(subscriptions, &subscriptions->list);
-    if (subscriptions->polling) {
+    feed_destroy(subscriptions->feed);
+    subscriptions->feed = NULL;
+    close_reader(subscriptions);
+    if (subscriptions->polling)
         uv_close((uv_handle_t *)subscriptions->bell, on_closed);
-        uv_close((uv_handle_t *)subscriptions->flush_timer, on_closed);
-    } else {
+    else
         free(subscriptions->bell);
-        free(subscriptions->flush_timer);
-    }
     subscriptions->polling = false;
     ec_doorbell_finish(&subscriptions->doorbell);
     ec_segment_finish(&subscriptions->cursors);

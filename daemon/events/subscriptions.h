@@ -1,14 +1,8 @@
 /* subscriptions.h - JSON subscribers, and the daemon's own reader that serves them.
  *
  * While there is a subscription, the daemon reads all ports as one more lossy reader: it validates
- * after use, decodes by the type's layout and sends notifications. What a slow connection does not
- * take waits in the subscription's bounded queue; beyond the bound the oldest are dropped and counted
- * in the next notification as lost. Without subscriptions nothing is read and no publisher rings us.
- *
- * A subscription may ask for less. With a largest rate, events of a type that come faster are passed
- * over; with the newest only, one event of each type waits for its turn (or for a slow connection), and
- * a newer one takes its place. Both are counted in the next notification as skipped: each event that a
- * subscription is for is either sent, lost or skipped.
+ * after use, decodes by the type's layout and publishes to a feed (clients/feed.h), which bounds,
+ * counts and replays. Without subscriptions nothing is read and no publisher rings us.
  *
  * Thread: loop. */
 #ifndef ENGINE_CORED_EVENT_SUBSCRIPTIONS_H
@@ -16,6 +10,7 @@
 
 #include <uv.h>
 
+#include "clients/feed.h"
 #include "daemon/counters.h"
 #include "events/routes.h"
 #include "foundation/doorbell.h"
@@ -34,12 +29,10 @@ struct subscriptions {
     struct ec_doorbell doorbell;
     bool polling;
     uv_poll_t *bell;
-    uv_timer_t *flush_timer; /* runs while a queue holds something */
 
     struct route_reader *reader; /* NULL: nobody subscribes */
     struct reading_port *ports;
-    struct subscription *list;
-    uint32_t last_id;
+    struct feed *feed;
     struct ec_json_writer payload; /* scratch, kept */
     struct ec_json_writer params;
 };
@@ -51,18 +44,13 @@ void subscriptions_finish(struct subscriptions *subscriptions);
 struct subscription_desc {
     const uint64_t *types; /* NULL: all */
     uint32_t type_count;
-    bool newest_only;    /* one event of each type waits, not all of them */
-    int64_t interval_ns; /* between two events of a type; 0: all of them */
+    bool is_rehearsal;                  /* only look whether it could be added */
+    struct feed_subscription_desc feed; /* pace and since; the filter is made of the types */
 };
 
-/* Returns EC_OK, EC_ERR_LIMIT, EC_ERR_MEMORY. */
+/* Returns EC_OK, EC_ERR_LIMIT, EC_ERR_PARAM (since), EC_ERR_MEMORY. */
 int subscriptions_add(struct subscriptions *subscriptions, struct client *client,
                       const struct subscription_desc *desc, uint32_t *id, struct ec_error *why);
-/* false: this client has no such subscription. */
-bool subscriptions_has(const struct subscriptions *subscriptions, const struct client *client,
-                       uint32_t id);
-bool subscriptions_remove(struct subscriptions *subscriptions, const struct client *client,
-                          uint32_t id);
 void subscriptions_remove_client(struct subscriptions *subscriptions, const struct client *client);
 uint32_t subscriptions_count(const struct subscriptions *subscriptions, uint64_t type);
 

@@ -525,7 +525,7 @@ START_TEST(info_tells_what_the_daemon_is)
 
     ck_assert_msg(line_has(reply, "breaker_level", "0"), "%s", reply);
     ck_assert(strstr(reply, daemon_process.socket_path) != NULL);
-    ck_assert(strstr(reply, "\"modules\":[\"log\",\"config\",\"segments\",") != NULL);
+    ck_assert(strstr(reply, "\"modules\":[\"log\",\"config\",\"log_settings\",") != NULL);
     ck_assert(strstr(reply, "\"control.connections\":") != NULL);
 }
 END_TEST

@@ -30,14 +30,15 @@ static struct ec_segment own, cursors, visitor_own, visitor_cursors;
 static struct ec_port_writer port, second_port;
 static int doorbell_fd;
 /* What the cases speak of. */
-static unsigned timer_id, checkpoint_id, subscription_id, port_id, reader_id, reservation_id;
+static unsigned timer_id, checkpoint_id, subscription_id, port_id, reader_id, reservation_id,
+    log_subscription_id;
 
 /* These read; core.hello makes the caller known and is not for rehearsals; event.reader.sync waits. */
 static const char *const reading[] = {
-    "core.hello",  "core.ping",         "core.info",       "core.discover", "client.list",
-    "client.get",  "clock.get",         "clock.group.get", "timer.list",    "event.list",
-    "event.stats", "event.reader.sync", "resource.list",   "memory.stats",  "memory.report",
-    "breaker.get", "breaker.rehearse",  "breaker.history",
+    "core.hello",  "core.ping",         "core.info",       "core.discover",   "client.list",
+    "client.get",  "clock.get",         "clock.group.get", "timer.list",      "event.list",
+    "event.stats", "event.reader.sync", "resource.list",   "memory.stats",    "memory.report",
+    "breaker.get", "breaker.rehearse",  "breaker.history", "breaker.samples", "config.get",
 };
 
 enum caller { OPERATOR, GAME, VISITOR };
@@ -91,6 +92,11 @@ static const struct {
     { "breaker.declare", GAME, "\"priority\":99,\"can_save\":true,", NULL },
     { "breaker.reserve", GAME, "\"bytes\":4096,", NULL },
     { "breaker.release", GAME, "\"reservation_id\":%u,", &reservation_id },
+    { "config.set", OPERATOR, "\"key\":\"control.batch\",\"value\":7,", NULL },
+    { "config.reload", OPERATOR, "", NULL },
+    { "log.level", OPERATOR, "\"module\":\"events\",\"level\":\"debug\",", NULL },
+    { "log.tail", OPERATOR, "\"lines\":5,", NULL },
+    { "log.unsubscribe", OPERATOR, "\"subscription_id\":%u,", &log_subscription_id },
 };
 #define CASES (sizeof cases / sizeof cases[0])
 
@@ -171,6 +177,8 @@ static void fill_daemon(void)
          "{\"name\":\"dry.fields\",\"fields\":[{\"name\":\"x\",\"type\":\"u32\"}]}");
     subscription_id = (unsigned)reply_number(
         must(&operator, "event.subscribe", "{\"types\":[\"dry.type\"]}"), "result/subscription_id");
+    log_subscription_id = (unsigned)reply_number(
+        must(&operator, "log.tail", "{\"level\":\"error\"}"), "result/subscription_id");
     timer_id = (unsigned)reply_number(must(&game, "timer.arm", "{\"in_ns\":900000000000000}"),
                                       "result/timer_id");
     snprintf(params, sizeof params, "{\"path\":\"%s/assets\"}", engine.directory);
@@ -276,6 +284,8 @@ static char *read_state(void)
         { "resource.list", NULL, { "result" } },
         { "resource.mount", "{\"path\":\"/nowhere\",\"dry_run\":true}", { "error" } },
         { "breaker.policy", NULL, { "result" } },
+        { "config.get", NULL, { "result" } },
+        { "log.level", NULL, { "result" } },
         { "breaker.get",
           NULL,
           { "result/level", "result/manual_level", "result/hold_s", "result/clients/0/priority",

@@ -77,7 +77,7 @@ START_TEST(without_anything_all_values_are_built_in)
         else
             ck_assert_int_eq(config_integer(config, id), ec_configs[id].integer);
     }
-    ck_assert_ptr_null(config_file(config));
+    ck_assert_ptr_null(config_file(config, 0));
     ck_assert_uint_eq(config_version(config), 1);
 }
 END_TEST
@@ -120,7 +120,8 @@ START_TEST(each_value_knows_where_it_comes_from)
     ck_assert_str_eq(config_string(config, EC_CONFIG_log_level), "error");
     ck_assert_str_eq(config_string(config, EC_CONFIG_control_group), "games");
     ck_assert_str_eq(config_origin(config, EC_CONFIG_control_batch), "built-in");
-    ck_assert_str_eq(config_file(config), path);
+    ck_assert_str_eq(config_file(config, 0), path);
+    ck_assert_ptr_null(config_file(config, 1));
 }
 END_TEST
 
@@ -171,6 +172,9 @@ START_TEST(what_is_wrong_on_the_command_line_is_named)
           "--set event.stall_ms=x: event.stall_ms is an integer from 1 to 60000" },
         { "event.stall_ms=", "--set event.stall_ms=: event.stall_ms is an integer" },
         { "log.level=loud", "--set log.level=loud: log.level is loud" },
+        { "event.stal_ms=5",
+          "--set event.stal_ms=5: unknown key event.stal_ms, did you mean event.stall_ms?" },
+        { "foo=1", "--set foo=1: unknown key foo" },
     };
 
     ck_assert_int_eq(create(NULL, &cases[_i][0], 1), EC_ERR_PARAM);
@@ -210,9 +214,9 @@ START_TEST(an_unknown_key_is_a_warning_with_the_nearest_one)
 {
     static const char *const cases[][2] = {
         { "{\"event\":{\"stal_ms\":5}}",
-          "f:1: unknown key event.stal_ms is ignored, did you mean event.stall_ms?\n" },
-        { "{\n\"colour\":5}", "f:2: unknown key colour is ignored\n" },
-        { "{\"event\":5}", "f:1: unknown key event is ignored\n" },
+          "f:1: ignored: unknown key event.stal_ms, did you mean event.stall_ms?\n" },
+        { "{\n\"colour\":5}", "f:2: ignored: unknown key colour\n" },
+        { "{\"event\":5}", "f:1: ignored: unknown key event\n" },
     };
     char *said;
 
@@ -321,6 +325,112 @@ START_TEST(a_key_that_goes_from_the_file_gets_its_default_back)
 }
 END_TEST
 
+START_TEST(comments_keep_all_else_in_its_place)
+{
+    ck_assert_int_eq(create("// first\n{ /* a\n\"b */ \"event.stall_ms\": 100, // the last\n"
+                            "\"control.group\": \"a//b/*c*/\\\"//\" }\n// end",
+                            NULL, 0),
+                     EC_OK);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_event_stall_ms), 100);
+    ck_assert_str_eq(config_string(config, EC_CONFIG_control_group), "a//b/*c*/\"//");
+    config_destroy(config);
+    ck_assert_int_eq(create("/* two\nlines */ {\"event.stall_ms\": 0}", NULL, 0), EC_ERR_PARAM);
+    ck_assert_ptr_nonnull(strstr(why.text, ":2:29: event.stall_ms is 0"));
+    ck_assert_int_eq(create("{} /* no end", NULL, 0), EC_ERR_PARSE);
+}
+END_TEST
+
+START_TEST(standard_files_may_be_missing_and_later_ones_win)
+{
+    struct config_source source = { .standard = { "/nonexistent/engine-core.json", path } };
+
+    write_file("{\"event.stall_ms\": 100}");
+    ck_assert_int_eq(config_create(&source, &config, &why), EC_OK);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_event_stall_ms), 100);
+    ck_assert(!config_file_was_read(config, 0) && config_file_was_read(config, 1));
+    config_destroy(config);
+
+    source = (struct config_source) { .standard = { path, path } };
+    ck_assert_int_eq(config_create(&source, &config, &why), EC_OK);
+    config_destroy(config);
+
+    write_file("{\"event.stall_ms\": 0}"); /* one that is there must be right */
+    ck_assert_int_eq(config_create(&source, &config, &why), EC_ERR_PARAM);
+}
+END_TEST
+
+static struct ec_json_span span_of(const char *text)
+{
+    return ec_json_root(text, strlen(text));
+}
+
+START_TEST(a_value_that_is_set_wins_until_it_is_taken_back)
+{
+    bool changed[EC_CONFIGS];
+
+    memset(heard, 0, sizeof heard);
+    ck_assert_int_eq(create("{\"control.batch\":7}", NULL, 0), EC_OK);
+    ck_assert_int_eq(config_on_change(config, on_change, &heard), EC_OK);
+    ck_assert_int_eq(config_rehearse_set(config, EC_CONFIG_control_batch, span_of("8"), &why),
+                     EC_OK);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_control_batch), 7);
+    ck_assert_int_eq(config_set(config, EC_CONFIG_control_batch, span_of("8"), &why), EC_OK);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_control_batch), 8);
+    ck_assert_str_eq(config_origin(config, EC_CONFIG_control_batch), "config.set");
+    ck_assert_uint_eq(config_version(config), 2);
+    ck_assert(heard[EC_CONFIG_control_batch]);
+
+    write_file("{\"control.batch\":9}"); /* a reload does not take it back */
+    ck_assert_int_eq(config_reload(config, changed, &why), EC_OK);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_control_batch), 8);
+    ck_assert_int_eq(config_set(config, EC_CONFIG_control_batch, span_of("null"), &why), EC_OK);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_control_batch), 9);
+    ck_assert_uint_eq(config_version(config), 3);
+}
+END_TEST
+
+START_TEST(a_value_that_cannot_be_set_changes_nothing)
+{
+    static const struct {
+        enum ec_config_id id;
+        const char *value;
+        int rc;
+    } cases[] = {
+        { EC_CONFIG_control_batch, "0", EC_ERR_PARAM },
+        { EC_CONFIG_control_batch, "\"8\"", EC_ERR_PARAM },
+        { EC_CONFIG_log_level, "\"loud\"", EC_ERR_PARAM },
+        { EC_CONFIG_log_level, "\"a\\u0000\"", EC_ERR_PARAM },
+        { EC_CONFIG_resource_workers, "3", EC_ERR_STATE },
+    };
+
+    ck_assert_int_eq(create("{\"control.batch\":7}", NULL, 0), EC_OK);
+    ck_assert_int_eq(config_set(config, cases[_i].id, span_of(cases[_i].value), &why),
+                     cases[_i].rc);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_control_batch), 7);
+    ck_assert_uint_eq(config_version(config), 1);
+}
+END_TEST
+
+START_TEST(the_last_reload_can_be_asked_for)
+{
+    bool changed[EC_CONFIGS];
+
+    ck_assert_int_eq(create("{\"control.batch\":7}", NULL, 0), EC_OK);
+    ck_assert_uint_eq(config_last_reload(config)->count, 0);
+    write_file("{\"control.batch\":0}");
+    ck_assert_int_eq(config_rehearse_reload(config, changed, &why), EC_ERR_PARAM);
+    ck_assert_uint_eq(config_last_reload(config)->count, 0);
+    ck_assert_int_eq(config_reload(config, changed, &why), EC_ERR_PARAM);
+    ck_assert_uint_eq(config_last_reload(config)->count, 1);
+    ck_assert_int_eq(config_last_reload(config)->rc, EC_ERR_PARAM);
+    ck_assert_ptr_nonnull(strstr(config_last_reload(config)->reason, "control.batch is 0"));
+    write_file("{\"control.batch\":8}");
+    ck_assert_int_eq(config_reload(config, changed, &why), EC_OK);
+    ck_assert_int_eq(config_last_reload(config)->rc, EC_OK);
+    ck_assert_str_eq(config_last_reload(config)->reason, "");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("config");
@@ -335,7 +445,7 @@ int main(void)
     tcase_add_test(tcase, each_value_knows_where_it_comes_from);
     tcase_add_loop_test(tcase, what_is_wrong_in_the_file_is_named_with_line_and_column, 0,
                         (int)(sizeof wrong / sizeof wrong[0]));
-    tcase_add_loop_test(tcase, what_is_wrong_on_the_command_line_is_named, 0, 6);
+    tcase_add_loop_test(tcase, what_is_wrong_on_the_command_line_is_named, 0, 8);
     tcase_add_test(tcase, a_file_that_is_not_there_is_an_error);
     tcase_add_test(tcase, a_file_that_is_far_too_long_is_an_error);
     tcase_add_loop_test(tcase, an_unknown_key_is_a_warning_with_the_nearest_one, 0, 3);
@@ -345,6 +455,11 @@ int main(void)
     tcase_add_test(tcase, a_reload_does_not_wait_for_who_writes_to_a_pipe);
     tcase_add_test(tcase, a_reload_without_a_change_keeps_the_version);
     tcase_add_test(tcase, a_key_that_goes_from_the_file_gets_its_default_back);
+    tcase_add_test(tcase, comments_keep_all_else_in_its_place);
+    tcase_add_test(tcase, standard_files_may_be_missing_and_later_ones_win);
+    tcase_add_test(tcase, a_value_that_is_set_wins_until_it_is_taken_back);
+    tcase_add_loop_test(tcase, a_value_that_cannot_be_set_changes_nothing, 0, 5);
+    tcase_add_test(tcase, the_last_reload_can_be_asked_for);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
