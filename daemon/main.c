@@ -26,6 +26,7 @@
 #include "daemon/reference.h"
 #include "daemon/services.h"
 #include "proto/line.h"
+#include "resources/decode_server.h"
 
 #define EXIT_CANNOT_START 1
 #define EXIT_USAGE 2
@@ -254,6 +255,12 @@ static int run(const struct arguments *arguments)
     services->counters = &counters;
     services->config_source = &source;
     signal(SIGPIPE, SIG_IGN); /* stderr may be a pipe whose reader is gone */
+    /* First of all: it is a copy of this process, and is to have no thread, no secret and no file. */
+    rc = decode_nursery_start(&services->decode_nursery, &why);
+    if (rc < 0) {
+        fprintf(stderr, "engine-cored: %s\n", why.text);
+        return EXIT_CANNOT_START;
+    }
     raise_descriptor_limit();
     clock_gettime(CLOCK_MONOTONIC, &now);
     services->started_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
@@ -271,6 +278,7 @@ static int run(const struct arguments *arguments)
         return EXIT_CANNOT_START;
     }
     rc = serve(services, &why);
+    decode_nursery_end(services->decode_nursery);
     if (uv_loop_close(&loop) < 0)
         log_error("main", "handles of the main loop were left open");
     if (rc < 0)

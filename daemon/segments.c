@@ -120,6 +120,17 @@ int segments_heap_fd(struct segments *segments)
     return segments->own[HEAP].fd;
 }
 
+const char *segments_heap_protection(const struct segments *segments)
+{
+    return segments->rows[HEAP].protection;
+}
+
+uint64_t segments_heap_huge_bytes(const struct segments *segments)
+{
+    (void)segments;
+    return 0;
+}
+
 const struct segment_row *segments_rows(struct segments *segments, unsigned *count)
 {
     *count = SEGMENTS;

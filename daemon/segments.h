@@ -29,7 +29,10 @@ struct ec_directory *segments_directory(struct segments *segments);
 unsigned char *
 segments_heap(struct segments *segments); /* base of the file; page 0 is its header */
 uint64_t segments_heap_bytes(struct segments *segments);
-int segments_heap_fd(struct segments *segments); /* writable: for fallocate */
+int segments_heap_fd(struct segments *segments);                       /* writable: for fallocate */
+const char *segments_heap_protection(const struct segments *segments); /* as in its row */
+/* How much of the heap's memory is huge pages. Cost: reads a few pages of it and /proc; not for often. */
+uint64_t segments_heap_huge_bytes(const struct segments *segments);
 
 /* What clients get, in the order of the attach reply: name, kind and a read-only descriptor. */
 struct segment_row {

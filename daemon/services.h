@@ -16,6 +16,7 @@ struct config_watch;
 struct config_source;
 struct control;
 struct counters;
+struct decode_nursery;
 struct events;
 struct log_feed;
 struct resources;
@@ -28,6 +29,7 @@ struct services {
     int64_t started_ns;
     const char *socket_path; /* as given or chosen; for core.info */
     int listen_fd;           /* a listening socket that the service manager passed; -1: bind */
+    struct decode_nursery *decode_nursery;     /* the process that others are forked from */
     const struct config_source *config_source; /* what the configuration is read from */
 
     struct config *config;

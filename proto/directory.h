@@ -41,7 +41,7 @@ struct ec_directory_entry {
     _Atomic uint32_t height;
     _Atomic uint32_t channels; /* 1 grey, 2 grey+alpha, 3 RGB, 4 RGBA, 8 bits each */
     _Atomic uint32_t stride;   /* bytes from row to row */
-    uint32_t reserved;
+    _Atomic uint32_t levels; /* images: mip levels, see image_levels.h; since layout 1.2 */
     char name[EC_RESOURCE_NAME_BYTES]; /* NUL-terminated */
 };
 

@@ -8,6 +8,7 @@
 
 #include "client/client.h"
 #include "proto/handle.h"
+#include "proto/image_levels.h"
 #include "segment/directory.h"
 #include "segment/references.h"
 
@@ -21,6 +22,7 @@ static int view_fill(struct ec_client *client, ec_resource resource, struct ec_r
     __attribute__((noinline));
 static int view_copy(const struct ec_client *client, const struct ec_directory_entry *entry,
                      struct ec_resource_view *view);
+static bool image_fits(const struct ec_resource_view *view);
 
 static inline const struct ec_directory_entry *entry_of(const struct ec_client *client,
                                                         ec_resource resource)
@@ -126,7 +128,6 @@ static int view_copy(const struct ec_client *client, const struct ec_directory_e
 {
     uint64_t offset = atomic_load_explicit(&entry->offset, memory_order_relaxed);
     uint64_t bytes = atomic_load_explicit(&entry->bytes, memory_order_relaxed);
-    uint64_t pixels_bytes;
 
     if (offset > client->heap.bytes || bytes > client->heap.bytes - offset)
         return EC_ERR_LAYOUT;
@@ -139,10 +140,33 @@ static int view_copy(const struct ec_client *client, const struct ec_directory_e
         .height = atomic_load_explicit(&entry->height, memory_order_relaxed),
         .channels = atomic_load_explicit(&entry->channels, memory_order_relaxed),
         .stride = atomic_load_explicit(&entry->stride, memory_order_relaxed),
+        .levels = atomic_load_explicit(&entry->levels, memory_order_relaxed),
     };
-    /* A game that walks over the rows must stay inside the bytes. */
-    pixels_bytes = (uint64_t)view->stride * view->height;
-    if (pixels_bytes > bytes || (uint64_t)view->width * view->channels > view->stride)
-        return EC_ERR_LAYOUT;
-    return EC_OK;
+    /* A game that walks over rows and levels must stay inside the bytes. */
+    return view->content != EC_RESOURCE_IMAGE || image_fits(view) ? EC_OK : EC_ERR_LAYOUT;
+}
+
+static bool image_fits(const struct ec_resource_view *view)
+{
+    return view->width > 0 && view->width <= EC_IMAGE_SIDE_MAX && view->height > 0 &&
+           view->height <= EC_IMAGE_SIDE_MAX && view->channels > 0 && view->channels <= 4 &&
+           view->stride == view->width * view->channels && view->levels > 0 &&
+           view->levels <= ec_image_level_count(view->width, view->height) &&
+           ec_image_levels_bytes(view->width, view->height, view->channels, view->levels) <=
+               view->bytes;
+}
+
+struct ec_resource_level ec_resource_level(const struct ec_resource_view *view, uint32_t index)
+{
+    struct ec_resource_level level = { 0 };
+
+    if (index >= view->levels)
+        return level;
+    level.offset = ec_image_level_offset(view->width, view->height, view->channels, index);
+    level.data = (const unsigned char *)view->data + level.offset;
+    level.width = ec_image_level_side(view->width, index);
+    level.height = ec_image_level_side(view->height, index);
+    level.stride = level.width * view->channels;
+    level.bytes = (size_t)level.stride * level.height;
+    return level;
 }

@@ -1,42 +1,76 @@
-/* asset_heap.c - ranges of the heap file with their memory. */
+/* asset_heap.c - ranges of the heap file with their memory, and the thread that gives memory back. */
 #include "resources/asset_heap.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/falloc.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "foundation/thread.h"
 #include "proto/directory.h"
 
 /* A step is short enough that the loop of another load, or a signal, is not kept waiting, and is one
  * huge page. */
 #define RESERVE_STEP_BYTES HEAP_HUGE_BYTES
 
+/* No more ranges are taken at once, so no more can be on their way back. */
+#define ORDERS EC_RESOURCES_MAX
+
+struct heap_order {
+    uint64_t offset;
+    uint64_t bytes;
+};
+
+static int take(struct asset_heap *heap, uint64_t bytes, uint64_t *offset);
 static int reserve_memory(struct asset_heap *heap, uint64_t offset, uint64_t bytes,
                           struct ec_error *why);
+static bool wait_for_orders(struct asset_heap *heap, uint64_t *seen);
 static void punch(struct asset_heap *heap, uint64_t offset, uint64_t bytes);
 static void give(struct asset_heap *heap, uint64_t offset, uint64_t bytes);
+static void *reclaim(void *context);
 
-int asset_heap_init(struct asset_heap *heap, unsigned char *base, int fd, uint64_t bytes,
-                    struct ec_error *why)
+int asset_heap_init(struct asset_heap *heap, int fd, uint64_t bytes, struct ec_error *why)
 {
     const uint64_t header = EC_SEGMENT_HEADER_BYTES;
     int rc;
 
-    *heap = (struct asset_heap) { .base = base, .fd = fd, .bytes = bytes };
+    *heap = (struct asset_heap) { .fd = fd, .bytes = bytes };
     heap->capacity = (bytes - header) & ~(uint64_t)(HEAP_PAGE_BYTES - 1);
     rc = heap_ranges_init(&heap->ranges, header, heap->capacity, EC_RESOURCES_MAX, why);
     if (rc < 0)
         return rc;
-    pthread_mutex_init(&heap->lock, NULL); /* never fails with default attributes */
-    return EC_OK;
+    pthread_mutex_init(&heap->lock, NULL); /* these never fail with default attributes */
+    pthread_cond_init(&heap->order_came, NULL);
+    pthread_cond_init(&heap->order_done, NULL);
+    heap->orders = calloc(ORDERS, sizeof *heap->orders);
+    if (heap->orders == NULL)
+        rc = ec_fail(why, EC_ERR_MEMORY, "no memory for the asset heap's orders");
+    else
+        rc = ec_thread_start(&heap->thread, "ec-reclaim", reclaim, heap, why);
+    heap->running = rc == EC_OK;
+    if (rc < 0)
+        asset_heap_finish(heap);
+    return rc;
 }
 
 void asset_heap_finish(struct asset_heap *heap)
 {
     if (heap->ranges.free == NULL)
         return;
+    if (heap->running) {
+        pthread_mutex_lock(&heap->lock);
+        heap->stopping = true;
+        pthread_cond_signal(&heap->order_came);
+        pthread_mutex_unlock(&heap->lock);
+        pthread_join(heap->thread, NULL);
+    }
+    free(heap->orders);
+    pthread_cond_destroy(&heap->order_done);
+    pthread_cond_destroy(&heap->order_came);
     pthread_mutex_destroy(&heap->lock);
     heap_ranges_finish(&heap->ranges);
 }
@@ -44,20 +78,21 @@ void asset_heap_finish(struct asset_heap *heap)
 int asset_heap_reserve(struct asset_heap *heap, uint64_t bytes, uint64_t *offset,
                        struct ec_error *why)
 {
-    uint64_t rounded = heap_ranges_round(bytes);
+    const uint64_t rounded = heap_ranges_round(bytes);
+    uint64_t seen = asset_heap_done(heap);
     int rc;
 
-    pthread_mutex_lock(&heap->lock);
-    rc = heap_ranges_take(&heap->ranges, bytes, offset);
-    pthread_mutex_unlock(&heap->lock);
-    if (rc < 0)
-        return ec_fail(why, rc, "the asset heap of %" PRIu64 " bytes has no free range of %" PRIu64,
-                       heap->bytes, rounded);
-    rc = reserve_memory(heap, *offset, rounded, why);
-    if (rc < 0) {
-        punch(heap, *offset, rounded);
-        give(heap, *offset, bytes);
-    }
+    do {
+        rc = take(heap, bytes, offset);
+        if (rc < 0) {
+            ec_fail(why, rc, "the asset heap of %" PRIu64 " bytes has no free range of %" PRIu64,
+                    heap->bytes, rounded);
+            continue;
+        }
+        rc = reserve_memory(heap, *offset, rounded, why);
+        if (rc < 0)
+            asset_heap_free(heap, *offset, bytes);
+    } while (rc == EC_ERR_MEMORY && wait_for_orders(heap, &seen));
     return rc;
 }
 
@@ -67,14 +102,81 @@ void asset_heap_free(struct asset_heap *heap, uint64_t offset, uint64_t bytes)
     give(heap, offset, bytes);
 }
 
+void asset_heap_free_soon(struct asset_heap *heap, uint64_t offset, uint64_t bytes)
+{
+    pthread_mutex_lock(&heap->lock);
+    assert(heap->ordered - heap->done < ORDERS);
+    heap->orders[heap->ordered++ % ORDERS] = (struct heap_order) { offset, bytes };
+    heap->ordered_bytes += heap_ranges_round(bytes);
+    pthread_cond_signal(&heap->order_came);
+    pthread_mutex_unlock(&heap->lock);
+}
+
+uint64_t asset_heap_ordered(struct asset_heap *heap)
+{
+    uint64_t ordered;
+
+    pthread_mutex_lock(&heap->lock);
+    ordered = heap->ordered;
+    pthread_mutex_unlock(&heap->lock);
+    return ordered;
+}
+
+uint64_t asset_heap_done(struct asset_heap *heap)
+{
+    uint64_t done;
+
+    pthread_mutex_lock(&heap->lock);
+    done = heap->done;
+    pthread_mutex_unlock(&heap->lock);
+    return done;
+}
+
+void asset_heap_on_reclaimed(struct asset_heap *heap, void (*reclaimed)(void *context),
+                             void *context)
+{
+    pthread_mutex_lock(&heap->lock);
+    heap->reclaimed = reclaimed;
+    heap->context = context;
+    pthread_mutex_unlock(&heap->lock);
+}
+
 uint64_t asset_heap_used(struct asset_heap *heap)
 {
     uint64_t used;
 
     pthread_mutex_lock(&heap->lock);
-    used = heap->capacity - heap->ranges.free_bytes;
+    used = heap->capacity - heap->ranges.free_bytes - heap->ordered_bytes;
     pthread_mutex_unlock(&heap->lock);
     return used;
+}
+
+void asset_heap_stats(struct asset_heap *heap, struct asset_heap_stats *stats)
+{
+    struct stat st = { 0 };
+
+    if (fstat(heap->fd, &st) < 0)
+        st.st_blocks = 0; /* a descriptor of our own: it does not happen */
+    pthread_mutex_lock(&heap->lock);
+    *stats = (struct asset_heap_stats) {
+        .virtual_bytes = heap->bytes,
+        .used_bytes = heap->capacity - heap->ranges.free_bytes - heap->ordered_bytes,
+        .freeing_bytes = heap->ordered_bytes,
+        .resident_bytes = (uint64_t)st.st_blocks * 512,
+        .free_bytes = heap->ranges.free_bytes,
+    };
+    heap_ranges_measure(&heap->ranges, &stats->free_ranges, &stats->largest_free_bytes);
+    pthread_mutex_unlock(&heap->lock);
+}
+
+static int take(struct asset_heap *heap, uint64_t bytes, uint64_t *offset)
+{
+    int rc;
+
+    pthread_mutex_lock(&heap->lock);
+    rc = heap_ranges_take(&heap->ranges, bytes, offset);
+    pthread_mutex_unlock(&heap->lock);
+    return rc;
 }
 
 static int reserve_memory(struct asset_heap *heap, uint64_t offset, uint64_t bytes,
@@ -95,6 +197,20 @@ static int reserve_memory(struct asset_heap *heap, uint64_t offset, uint64_t byt
     return EC_OK;
 }
 
+/* Returns true when something was freed since *seen, if need be after waiting for it. */
+static bool wait_for_orders(struct asset_heap *heap, uint64_t *seen)
+{
+    bool freed;
+
+    pthread_mutex_lock(&heap->lock);
+    while (heap->done == *seen && heap->ordered > heap->done)
+        pthread_cond_wait(&heap->order_done, &heap->lock);
+    freed = heap->done != *seen;
+    *seen = heap->done;
+    pthread_mutex_unlock(&heap->lock);
+    return freed;
+}
+
 /* A hole that cannot be punched is memory that stays; the range is still good, since whoever gets it
  * writes all of it. The heap's file always supports it, so there is nobody to tell. */
 static void punch(struct asset_heap *heap, uint64_t offset, uint64_t bytes)
@@ -110,4 +226,31 @@ static void give(struct asset_heap *heap, uint64_t offset, uint64_t bytes)
     pthread_mutex_lock(&heap->lock);
     heap_ranges_give(&heap->ranges, offset, bytes);
     pthread_mutex_unlock(&heap->lock);
+}
+
+static void *reclaim(void *context)
+{
+    struct asset_heap *heap = context;
+
+    pthread_mutex_lock(&heap->lock);
+    for (;;) {
+        struct heap_order order;
+
+        while (heap->done == heap->ordered && !heap->stopping)
+            pthread_cond_wait(&heap->order_came, &heap->lock);
+        if (heap->done == heap->ordered)
+            break;
+        order = heap->orders[heap->done % ORDERS];
+        pthread_mutex_unlock(&heap->lock);
+        punch(heap, order.offset, heap_ranges_round(order.bytes));
+        pthread_mutex_lock(&heap->lock);
+        heap_ranges_give(&heap->ranges, order.offset, order.bytes);
+        heap->ordered_bytes -= heap_ranges_round(order.bytes);
+        heap->done++;
+        pthread_cond_broadcast(&heap->order_done);
+        if (heap->done == heap->ordered && heap->reclaimed != NULL)
+            heap->reclaimed(heap->context);
+    }
+    pthread_mutex_unlock(&heap->lock);
+    return NULL;
 }

@@ -92,6 +92,7 @@ void directory_publish(struct ec_directory *directory, uint32_t index, uint64_t 
     atomic_store_explicit(&entry->height, decoded->height, memory_order_relaxed);
     atomic_store_explicit(&entry->channels, decoded->channels, memory_order_relaxed);
     atomic_store_explicit(&entry->stride, decoded->stride, memory_order_relaxed);
+    atomic_store_explicit(&entry->levels, decoded->levels, memory_order_relaxed);
     /* Release: fields and bytes are complete. Pairs with the acquire load in ec_reference_acquire(). */
     atomic_store_explicit(&entry->life, ec_life_make(generation, EC_RESOURCE_READY),
                           memory_order_release);

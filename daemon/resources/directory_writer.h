@@ -11,9 +11,9 @@
 
 #include <stdint.h>
 
+#include "decoders/decoder.h"
 #include "foundation/error.h"
 #include "proto/directory.h"
-#include "resources/decoder.h"
 #include "segment/directory.h"
 
 /* Add a name that is not there yet, UNLOADED. name has 1..EC_RESOURCE_NAME_BYTES - 1 bytes.

@@ -180,16 +180,22 @@ static int desc_check_names(struct resource_desc *resources, uint32_t count, str
     return rc;
 }
 
+static bool options_equal(const struct decode_options *a, const struct decode_options *b)
+{
+    return a->channels == b->channels && a->levels == b->levels;
+}
+
 static bool group_is(const struct group *group, const struct group_desc *desc)
 {
-    if (group->residency != desc->residency || group->count != desc->count)
+    if (group->residency != desc->residency || group->priority != desc->priority ||
+        group->count != desc->count)
         return false;
     for (uint32_t i = 0; i < group->count; i++) {
         const struct resource *member = group->members[i];
         const struct resource_desc *other = &desc->resources[i];
 
         if (strcmp(member->name, other->name) != 0 || strcmp(member->path, other->path) != 0 ||
-            member->kind != other->kind)
+            member->kind != other->kind || !options_equal(&member->options, &other->options))
             return false;
     }
     return true;
@@ -212,7 +218,8 @@ static int member_check(struct resources *resources, const struct resource_desc 
         ++*added;
         return EC_OK;
     }
-    if (strcmp(known->path, desc->path) == 0 && known->kind == desc->kind)
+    if (strcmp(known->path, desc->path) == 0 && known->kind == desc->kind &&
+        options_equal(&known->options, &desc->options))
         return EC_OK;
     return ec_fail(why, EC_ERR_STATE, "resource %s is %s of kind %s in group %s", desc->name,
                    known->path, decoder_kind_name(known->kind), known->groups[0]->name);
@@ -231,6 +238,7 @@ static struct group *group_make(const struct group_desc *desc)
     }
     memcpy(group->name, desc->name, strlen(desc->name) + 1);
     group->residency = desc->residency;
+    group->priority = desc->priority;
     return group;
 }
 
@@ -283,6 +291,7 @@ static struct resource *resource_make(const struct resource_desc *desc)
     }
     memcpy(resource->name, desc->name, strlen(desc->name) + 1);
     resource->kind = desc->kind;
+    resource->options = desc->options;
     return resource;
 }
 

@@ -167,3 +167,23 @@ static void merge_all(struct heap_ranges *ranges)
     if (ranges->count > 0)
         ranges->count = last + 1;
 }
+
+void heap_ranges_measure(const struct heap_ranges *ranges, uint32_t *count, uint64_t *largest_bytes)
+{
+    uint64_t bytes = 0, end = 0;
+
+    *count = 0;
+    *largest_bytes = 0;
+    for (uint32_t i = 0; i < ranges->count; i++) {
+        const struct heap_range *range = &ranges->free[i];
+
+        if (i == 0 || range->offset != end) {
+            ++*count;
+            bytes = 0;
+        }
+        bytes += range->bytes;
+        end = range->offset + range->bytes;
+        if (bytes > *largest_bytes)
+            *largest_bytes = bytes;
+    }
+}

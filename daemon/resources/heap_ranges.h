@@ -46,6 +46,10 @@ uint64_t heap_ranges_round(uint64_t bytes);
  * enough; nothing was taken). */
 int heap_ranges_take(struct heap_ranges *ranges, uint64_t bytes, uint64_t *offset);
 
+/* Free ranges, neighbours that touch counted as one, and the largest of them. */
+void heap_ranges_measure(const struct heap_ranges *ranges, uint32_t *count,
+                         uint64_t *largest_bytes);
+
 /* Give back what take returned, with the same bytes. */
 void heap_ranges_give(struct heap_ranges *ranges, uint64_t offset, uint64_t bytes);
 

@@ -59,7 +59,7 @@ void resource_drop(struct resources *resources, struct resource *resource,
     resources->by_index[index] = NULL;
     resources->by_index[resource->index] = resource;
     if (resource->presence == RESOURCE_DECODED || resource->presence == RESOURCE_READY)
-        asset_heap_free(&resources->heap, resource->offset, resource->decoded.bytes);
+        asset_heap_free_soon(&resources->heap, resource->offset, resource->decoded.bytes);
     resource->presence = RESOURCE_ABSENT;
 }
 
@@ -72,7 +72,7 @@ void resource_unneed(struct resources *resources, struct resource *resource)
     case RESOURCE_ABSENT:
         break;
     case RESOURCE_LOADING: /* dropped when the worker hands it back */
-        atomic_store_explicit(&resource->job->cancel, true, memory_order_relaxed);
+        worker_pool_cancel(resources->workers, resource->job);
         break;
     case RESOURCE_DECODED:
         resource_drop(resources, resource, EC_RESOURCE_UNLOADED);
@@ -88,8 +88,6 @@ void resource_unneed(struct resources *resources, struct resource *resource)
 void resource_need(struct resources *resources, struct resource *resource)
 {
     resource->needed++;
-    if (resource->presence == RESOURCE_LOADING)
-        atomic_store_explicit(&resource->job->cancel, false, memory_order_relaxed);
     if (resource->leaving) {
         unmark(resources, resource);
         resource->leaving = false;

@@ -16,6 +16,8 @@
 #include "events/events.h"
 #include "resources/directory_writer.h"
 
+#define PROGRESS_NS 50000000 /* as the table of events says */
+
 /* The member whose failure ended a load. */
 struct failure {
     const struct resource *resource;
@@ -24,6 +26,9 @@ struct failure {
 
 static int resource_load(struct resources *resources, struct resource *resource,
                          struct ec_error *why);
+static struct load_limits limits_of(const struct config *config);
+static unsigned resource_priority(const struct resource *resource);
+static void progress_announce(struct resources *resources, struct group *group);
 static void groups_go_on(struct resources *resources, const struct resource *resource);
 static void groups_fail(struct resources *resources, const struct failure *failure);
 static void group_complete(struct resources *resources, struct group *group);
@@ -49,8 +54,10 @@ int group_load(struct resources *resources, struct group *group, struct ec_error
 
         if (member->presence == RESOURCE_ABSENT)
             rc = resource_load(resources, member, why);
-        if (member->presence == RESOURCE_LOADING)
+        if (member->presence == RESOURCE_LOADING) {
+            worker_pool_raise(resources->workers, member->job, group->priority);
             group->pending++;
+        }
     }
     if (rc < 0) {
         group_give_up(resources, group, GROUP_FAILED);
@@ -106,11 +113,33 @@ void group_announce(struct resources *resources, const struct group *group)
     events_publish_system(resources->services->events, EC_SYSTEM_resource_group, &payload);
 }
 
+static struct load_limits limits_of(const struct config *config)
+{
+    return (struct load_limits) {
+        .decode = { .bytes_max = (uint64_t)config_integer(config, EC_CONFIG_resource_bytes_max),
+                    .pixels_max = (uint64_t)config_integer(config, EC_CONFIG_resource_pixels_max) },
+        .memory_bytes = (uint64_t)config_integer(config, EC_CONFIG_resource_decode_memory_bytes),
+        .seconds = (unsigned)config_integer(config, EC_CONFIG_resource_seconds_max),
+        .guarded = config_boolean(config, EC_CONFIG_resource_sandbox),
+        .drop_cache = config_boolean(config, EC_CONFIG_resource_drop_cache),
+    };
+}
+
+/* The highest of the groups that are loading it. */
+static unsigned resource_priority(const struct resource *resource)
+{
+    unsigned highest = 0;
+
+    for (uint32_t i = 0; i < resource->group_count; i++)
+        if (resource->groups[i]->state == GROUP_LOADING && resource->groups[i]->priority > highest)
+            highest = resource->groups[i]->priority;
+    return highest;
+}
+
 /* Hand an absent resource to the workers. */
 static int resource_load(struct resources *resources, struct resource *resource,
                          struct ec_error *why)
 {
-    const struct config *config = resources->services->config;
     struct load_job *job;
 
     if (directory_generation(resources->directory, resource->index) == 0)
@@ -118,11 +147,16 @@ static int resource_load(struct resources *resources, struct resource *resource,
     job = calloc(1, sizeof *job);
     if (job == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory to load %s", resource->name);
+    if (aliases_resolve(&resources->aliases, resource->path, job->path, sizeof job->path, why) <
+        0) {
+        free(job);
+        return why->code;
+    }
     job->owner = resource;
-    job->path = resource->path;
     job->kind = resource->kind;
-    job->limits.bytes_max = (uint64_t)config_integer(config, EC_CONFIG_resource_bytes_max);
-    job->limits.pixels_max = (uint64_t)config_integer(config, EC_CONFIG_resource_pixels_max);
+    job->options = resource->options;
+    job->limits = limits_of(resources->services->config);
+    job->priority = resource_priority(resource);
     resource->job = job;
     resource->presence = RESOURCE_LOADING;
     directory_set_state(resources->directory, resource->index, EC_RESOURCE_LOADING);
@@ -139,9 +173,12 @@ void resource_job_done(void *context, struct load_job *job)
     struct failure failure = { resource, &job->why };
 
     resource->job = NULL;
+    resources->guard = job->guard;
+    resource->mount = job->mount;
+    if (job->rc == EC_AGAIN)
+        resources->cancelled++;
     if (job->rc == EC_AGAIN && resource->needed > 0) { /* cancelled, and wanted again since */
         job->rc = EC_OK;
-        atomic_store_explicit(&job->cancel, false, memory_order_relaxed);
         resource->job = job;
         worker_pool_submit(resources->workers, job);
         return;
@@ -166,6 +203,22 @@ void resource_job_done(void *context, struct load_job *job)
     free(job);
 }
 
+/* A group of thousands must not flood those who listen. */
+static void progress_announce(struct resources *resources, struct group *group)
+{
+    const int64_t now = (int64_t)uv_hrtime();
+    struct event_resource_progress payload = { 0 };
+
+    if (group->pending > 0 && now - group->progress_ns < PROGRESS_NS)
+        return;
+    group->progress_ns = now;
+    memcpy(payload.group, group->name, strlen(group->name));
+    payload.loaded[0] = group->count - group->pending;
+    payload.total[0] = group->count;
+    payload.bytes[0] = group_bytes(group);
+    events_publish_system(resources->services->events, EC_SYSTEM_resource_progress, &payload);
+}
+
 /* Answers that go out here may bring new requests in, also for these groups: so first count, then
  * complete, and a group that counts nothing any more is one of those that were counted. */
 static void groups_go_on(struct resources *resources, const struct resource *resource)
@@ -173,6 +226,9 @@ static void groups_go_on(struct resources *resources, const struct resource *res
     for (uint32_t i = 0; i < resource->group_count; i++)
         if (resource->groups[i]->state == GROUP_LOADING)
             resource->groups[i]->pending--;
+    for (uint32_t i = 0; i < resource->group_count; i++)
+        if (resource->groups[i]->state == GROUP_LOADING)
+            progress_announce(resources, resource->groups[i]);
     for (uint32_t i = 0; i < resource->group_count; i++)
         if (resource->groups[i]->state == GROUP_LOADING && resource->groups[i]->pending == 0)
             group_complete(resources, resource->groups[i]);

@@ -14,7 +14,9 @@
 #include "resources/state.h"
 #include "segment/references.h"
 
-static int mount_configured(struct resources *resources, const char *list, struct ec_error *why);
+static int mounts_begin(struct resources *resources, struct ec_error *why);
+static int workers_begin(struct resources *resources, struct ec_error *why);
+static void on_search_path_changed(void *context, struct decode_server *server);
 static void on_client_changed(void *context, struct client *client);
 static void on_client_describe(void *context, struct client *client, struct ec_json_writer *writer);
 static void on_recheck_closed(uv_handle_t *handle);
@@ -37,14 +39,8 @@ int resources_init(struct services *services, struct ec_error *why)
                             ec_reference_membarrier_works();
     atomic_store_explicit(&resources->directory->membarrier, resources->membarrier,
                           memory_order_relaxed); /* before anybody attaches */
-    rc = asset_heap_init(&resources->heap, segments_heap(services->segments),
-                         segments_heap_fd(services->segments),
+    rc = asset_heap_init(&resources->heap, segments_heap_fd(services->segments),
                          segments_heap_bytes(services->segments), why);
-    if (rc == EC_OK)
-        rc = search_path_create(&resources->search, why);
-    if (rc == EC_OK)
-        rc = mount_configured(resources, config_string(services->config, EC_CONFIG_resource_mounts),
-                              why);
     if (rc == EC_OK)
         rc = clients_add_hooks(services->clients, &hooks, resources);
     return rc;
@@ -53,7 +49,6 @@ int resources_init(struct services *services, struct ec_error *why)
 int resources_post_init(struct services *services, struct ec_error *why)
 {
     struct resources *resources = services->resources;
-    unsigned threads = (unsigned)config_integer(services->config, EC_CONFIG_resource_workers);
     int rc = uv_timer_init(services->loop, &resources->recheck);
 
     if (rc < 0)
@@ -62,8 +57,12 @@ int resources_post_init(struct services *services, struct ec_error *why)
     resources->recheck_made = true;
     log_info(RESOURCES_MODULE, "references are ordered by %s",
              resources->membarrier ? "membarrier" : "fences in the games");
-    return worker_pool_create(services->loop, &resources->heap, threads, resource_job_done,
-                              resources, &resources->workers, why);
+    rc = freeing_create(services->loop, &resources->heap, &resources->freeing, why);
+    if (rc == EC_OK)
+        rc = mounts_begin(resources, why);
+    if (rc == EC_OK)
+        rc = workers_begin(resources, why);
+    return rc;
 }
 
 void resources_shutdown(struct services *services)
@@ -77,7 +76,9 @@ void resources_shutdown(struct services *services)
     waiters_forget(resources);
     resources->leaving_count = 0; /* clients that end after this module change nothing any more */
     groups_free(resources);
-    search_path_destroy(resources->search);
+    mounts_destroy(resources->mounts);
+    aliases_finish(&resources->aliases);
+    freeing_destroy(resources->freeing);
     asset_heap_finish(&resources->heap);
     if (resources->recheck_made)
         uv_close((uv_handle_t *)&resources->recheck, on_recheck_closed);
@@ -107,19 +108,47 @@ uint64_t resources_evict(struct resources *resources, uint64_t bytes, struct ec_
     return freed;
 }
 
-/* Paths separated by colons. */
-static int mount_configured(struct resources *resources, const char *list, struct ec_error *why)
+/* Wrong paths in the configuration refuse the start. */
+static int mounts_begin(struct resources *resources, struct ec_error *why)
 {
-    char *copy = strdup(list), *rest = copy, *path;
-    int rc = EC_OK;
+    const struct services *services = resources->services;
+    const struct mounts_desc desc = {
+        .loop = services->loop,
+        .nursery = services->decode_nursery,
+        .seconds = (unsigned)config_integer(services->config, EC_CONFIG_resource_seconds_max),
+        .changed = on_search_path_changed,
+        .context = resources,
+    };
+    int rc = mounts_create(&desc, &resources->mounts, why);
 
-    if (copy == NULL)
-        return ec_fail(why, EC_ERR_MEMORY, "no memory");
-    while (rc == EC_OK && (path = strsep(&rest, ":")) != NULL)
-        if (path[0] != '\0')
-            rc = search_path_mount(resources->search, path, "/", true, why);
-    free(copy);
+    if (rc < 0)
+        return rc;
+    rc = mounts_add_list(resources->mounts,
+                         config_string(services->config, EC_CONFIG_resource_mounts), why);
     return rc < 0 ? ec_error_prefix(why, rc, "resource.mounts") : EC_OK;
+}
+
+static int workers_begin(struct resources *resources, struct ec_error *why)
+{
+    const struct services *services = resources->services;
+    const struct worker_pool_desc desc = {
+        .loop = services->loop,
+        .heap = &resources->heap,
+        .nursery = services->decode_nursery,
+        .server = mounts_server(resources->mounts),
+        .threads = (unsigned)config_integer(services->config, EC_CONFIG_resource_workers),
+        .done = resource_job_done,
+        .context = resources,
+    };
+
+    return worker_pool_create(&desc, &resources->workers, why);
+}
+
+static void on_search_path_changed(void *context, struct decode_server *server)
+{
+    struct resources *resources = context;
+
+    worker_pool_set_server(resources->workers, server);
 }
 
 /* The references of a client that ends are still counted while its hooks run, so look afterwards. */

@@ -15,6 +15,8 @@ static int resources_unpack(struct request *request, struct ec_json_span array,
                             struct group_desc *desc);
 static int resource_unpack(struct request *request, struct ec_json_span row,
                            struct resource_desc *desc);
+static int options_unpack(struct request *request, const struct ec_json_span values[2],
+                          struct resource_desc *desc);
 static int text_unpack(struct request *request, struct ec_json_span value, const char *what,
                        size_t bytes_max, const char **text);
 static void evict_plan_write(struct request *request, uint32_t evictable, uint64_t bytes);
@@ -34,41 +36,11 @@ static const char *const resource_state_names[] = {
     [EC_RESOURCE_EVICTED] = "evicted",   [EC_RESOURCE_FAILED] = "failed",
 };
 
-int cmd_resource_mount(struct request *request)
-{
-    const struct params_resource_mount *params = request->params;
-    struct resources *resources = request->services->resources;
-    const struct search_mount *mount;
-    int rc = search_path_may_mount(resources->search, params->path.string, params->at.string,
-                                   request->why);
-
-    if (rc >= 0 &&
-        request_would(request, rc == EC_AGAIN ? "mount %s at %s" : "find %s mounted at %s already",
-                      params->path.string, params->at.string))
-        return EC_OK;
-    if (rc >= 0)
-        rc = search_path_mount(resources->search, params->path.string, params->at.string,
-                               params->append.boolean, request->why);
-    if (rc < 0)
-        return rc;
-    log_info(RESOURCES_MODULE, "mounted %s at %s", params->path.string, params->at.string);
-    ec_json_object_begin(request->result);
-    ec_json_member_array(request->result, "items");
-    for (unsigned i = 0; (mount = search_path_at(resources->search, i)) != NULL; i++) {
-        ec_json_object_begin(request->result);
-        ec_json_member_string(request->result, "path", mount->path);
-        ec_json_member_string(request->result, "at", mount->at);
-        ec_json_object_end(request->result);
-    }
-    ec_json_array_end(request->result);
-    ec_json_object_end(request->result);
-    return EC_OK;
-}
-
 int cmd_resource_define(struct request *request)
 {
     const struct params_resource_define *params = request->params;
-    struct group_desc desc = { .name = params->group.string };
+    struct group_desc desc = { .name = params->group.string,
+                               .priority = (unsigned)params->priority.integer };
     int rc;
 
     if (!residency_parse(params->residency.string, &desc.residency))
@@ -213,6 +185,7 @@ int cmd_resource_evict(struct request *request)
         return EC_OK;
     }
     freed = evict_batch(resources, evictable, bytes);
+    rc = freeing_defer(resources->freeing, request, &result);
     ec_json_object_begin(result);
     ec_json_member_u64(result, "freed_bytes", freed);
     ec_json_member_array(result, "evicted");
@@ -226,7 +199,7 @@ int cmd_resource_evict(struct request *request)
     ec_json_array_end(result);
     ec_json_object_end(result);
     evict_announce(resources, NULL);
-    return EC_OK;
+    return rc;
 }
 
 /* The candidates that would go for so many bytes, those that would go first in front. */
@@ -285,9 +258,9 @@ static int resources_unpack(struct request *request, struct ec_json_span array,
 static int resource_unpack(struct request *request, struct ec_json_span row,
                            struct resource_desc *desc)
 {
-    static const char *const names[] = { "name", "path", "kind" };
-    struct ec_json_span values[3];
-    struct ec_json_fields fields = { .names = names, .values = values, .count = 3 };
+    static const char *const names[] = { "name", "path", "kind", "channels", "levels" };
+    struct ec_json_span values[5];
+    struct ec_json_fields fields = { .names = names, .values = values, .count = 5 };
     const char *kind = "raw";
     int rc;
 
@@ -311,8 +284,39 @@ static int resource_unpack(struct request *request, struct ec_json_span row,
         return rc;
     if (!decoder_kind(kind, &desc->kind))
         return ec_fail(request->why, EC_ERR_PARAM, "kind is %s, expected raw or image", kind);
+    rc = options_unpack(request, &values[3], desc);
+    if (rc < 0)
+        return rc;
     rc = search_path_check(desc->path, strlen(desc->path), request->why);
     return rc < 0 ? ec_error_prefix(request->why, rc, "path") : EC_OK;
+}
+
+static int number_unpack(struct request *request, struct ec_json_span value, const char *what,
+                         int64_t max, uint32_t *number)
+{
+    int64_t got = 0;
+
+    if (value.text == NULL)
+        return EC_OK;
+    if (ec_json_get_i64(value, &got) < 0 || got < 1 || got > max)
+        return ec_fail(request->why, EC_ERR_PARAM, "%s is %.*s, expected 1..%" PRId64, what,
+                       (int)(value.bytes < 32 ? value.bytes : 32), value.text, max);
+    *number = (uint32_t)got;
+    return EC_OK;
+}
+
+/* values are those of channels and levels. */
+static int options_unpack(struct request *request, const struct ec_json_span values[2],
+                          struct resource_desc *desc)
+{
+    int rc = number_unpack(request, values[0], "channels", 4, &desc->options.channels);
+
+    if (rc == EC_OK)
+        rc = number_unpack(request, values[1], "levels", 32, &desc->options.levels);
+    if (rc == EC_OK && desc->kind != EC_KIND_IMAGE &&
+        (values[0].text != NULL || values[1].text != NULL))
+        rc = ec_fail(request->why, EC_ERR_PARAM, "channels and levels are for images");
+    return rc;
 }
 
 /* A string member of 1..bytes_max bytes without control characters. */
@@ -401,6 +405,7 @@ static void item_write(struct resources *resources, const struct resource *resou
         ec_json_member_u64(writer, "height", resource->decoded.height);
         ec_json_member_u64(writer, "channels", resource->decoded.channels);
         ec_json_member_u64(writer, "stride", resource->decoded.stride);
+        ec_json_member_u64(writer, "levels", resource->decoded.levels);
     }
     ec_json_object_end(writer);
     ec_json_object_end(writer);

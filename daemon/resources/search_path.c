@@ -7,8 +7,10 @@
 #include "resources/search_path.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <physfs.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +20,7 @@ struct mount {
     struct search_mount row;
     char *path;
     char *at;
+    int fd; /* of an archive, which PhysicsFS keeps open; -1: a directory */
 };
 
 struct search_path {
@@ -25,7 +28,7 @@ struct search_path {
     unsigned count;
 };
 
-static int mount_check(const char *path, const char *at, struct ec_error *why);
+static int check_at(const char *at, struct ec_error *why);
 static int mount_find(const struct search_path *search, const char *path, const char *at,
                       struct ec_error *why);
 static void mount_insert(struct search_path *search, struct mount mount, bool append);
@@ -35,6 +38,23 @@ static const char *physfs_text(void)
     const char *text = PHYSFS_getErrorByCode(PHYSFS_getLastErrorCode());
 
     return text != NULL ? text : "unknown error";
+}
+
+/* The number that the next descriptor will get. */
+static int next_fd(void)
+{
+    int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0)
+        close(fd);
+    return fd;
+}
+
+static bool is_file(int fd)
+{
+    struct stat st;
+
+    return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
 int search_path_create(struct search_path **search, struct ec_error *why)
@@ -95,21 +115,15 @@ int search_path_check(const char *path, size_t bytes, struct ec_error *why)
     return EC_OK;
 }
 
-int search_path_may_mount(const struct search_path *search, const char *path, const char *at,
-                          struct ec_error *why)
-{
-    int rc = mount_check(path, at, why);
-
-    return rc == EC_OK ? mount_find(search, path, at, why) : rc;
-}
-
 int search_path_mount(struct search_path *search, const char *path, const char *at, bool append,
                       struct ec_error *why)
 {
     struct mount mount = { 0 };
     struct mount *grown;
-    int rc = search_path_may_mount(search, path, at, why);
+    int rc = search_path_check_mount(path, at, why);
 
+    if (rc == EC_OK)
+        rc = mount_find(search, path, at, why);
     if (rc != EC_AGAIN)
         return rc;
     mount.path = strdup(path);
@@ -121,10 +135,13 @@ int search_path_mount(struct search_path *search, const char *path, const char *
         rc = ec_fail(why, EC_ERR_MEMORY, "no memory to mount %s", path);
         goto fail;
     }
+    mount.fd = next_fd();
     if (!PHYSFS_mount(path, at, append ? 1 : 0)) {
         rc = ec_fail(why, EC_ERR_PATH, "%s cannot be mounted: %s", path, physfs_text());
         goto fail;
     }
+    if (!is_file(mount.fd))
+        mount.fd = -1;
     mount.row = (struct search_mount) { mount.path, mount.at };
     mount_insert(search, mount, append);
     return EC_OK;
@@ -135,17 +152,61 @@ fail:
     return rc;
 }
 
+int search_path_own_files(const struct search_path *search, struct ec_error *why)
+{
+    char path[sizeof "/proc/self/fd/" + 3 * sizeof(int)];
+
+    for (unsigned i = 0; i < search->count; i++) {
+        const int fd = search->mounts[i].fd;
+        int again;
+
+        if (fd < 0)
+            continue;
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        again = open(path, O_RDONLY | O_CLOEXEC);
+        if (again < 0 || dup3(again, fd, O_CLOEXEC) < 0) {
+            if (again >= 0)
+                close(again);
+            return ec_fail(why, EC_ERR_SYSTEM, "open %s again: %s", search->mounts[i].path,
+                           strerror(errno));
+        }
+        close(again);
+    }
+    return EC_OK;
+}
+
 const struct search_mount *search_path_at(const struct search_path *search, unsigned index)
 {
     return index < search->count ? &search->mounts[index].row : NULL;
 }
 
-int search_entry_open(struct search_entry *entry, const char *path, struct ec_error *why)
+static unsigned mount_of(const struct search_path *search, const char *path)
+{
+    const char *real = PHYSFS_getRealDir(path);
+    unsigned index = 0;
+
+    while (real != NULL && index < search->count && strcmp(search->mounts[index].path, real) != 0)
+        index++;
+    return real != NULL && index < search->count ? index : 0;
+}
+
+/* PhysicsFS does not tell which descriptor it reads an entry from. It is the one that opening the entry
+ * made, if that is a file; an archive that was unpacked as a whole leaves none. */
+static void find_fd(struct search_entry *entry, int expected)
+{
+    entry->fd = is_file(expected) ? expected : -1;
+    if (entry->fd >= 0)
+        entry->begin = lseek(expected, 0, SEEK_CUR);
+}
+
+int search_entry_open(const struct search_path *search, struct search_entry *entry,
+                      const char *path, struct ec_error *why)
 {
     PHYSFS_Stat stat;
     PHYSFS_ErrorCode code;
+    int fd;
 
-    *entry = (struct search_entry) { 0 };
+    *entry = (struct search_entry) { .fd = -1 };
     if (!PHYSFS_stat(path, &stat)) {
         code = PHYSFS_getLastErrorCode();
         /* Without any mount PhysicsFS fails and names no error. */
@@ -159,9 +220,12 @@ int search_entry_open(struct search_entry *entry, const char *path, struct ec_er
                                                                   : "is not a regular file");
     if (stat.filesize < 0)
         return ec_fail(why, EC_ERR_PATH, "its size is not known");
+    entry->mount = mount_of(search, path);
+    fd = next_fd();
     entry->file = PHYSFS_openRead(path);
     if (entry->file == NULL)
         return ec_fail(why, EC_ERR_PATH, "open: %s", physfs_text());
+    find_fd(entry, fd);
     entry->bytes = (uint64_t)stat.filesize;
     return EC_OK;
 }
@@ -192,17 +256,35 @@ void search_entry_close(struct search_entry *entry)
     entry->file = NULL;
 }
 
-static int mount_check(const char *path, const char *at, struct ec_error *why)
+void search_entry_forget(const struct search_entry *entry)
+{
+    int64_t end = entry->fd >= 0 ? lseek(entry->fd, 0, SEEK_CUR) : -1;
+
+    if (entry->begin >= 0 && end > entry->begin)
+        posix_fadvise(entry->fd, entry->begin, end - entry->begin, POSIX_FADV_DONTNEED);
+}
+
+static int check_at(const char *at, struct ec_error *why)
 {
     struct ec_error reason = { 0 };
+
+    if (at[0] == '/' &&
+        (at[1] == '\0' || search_path_check(at + 1, strlen(at + 1), &reason) == EC_OK))
+        return EC_OK;
+    return ec_fail(why, EC_ERR_PATH, "mount point %s is refused%s%s", at,
+                   reason.text[0] != '\0' ? ": " : ", it must begin with /", reason.text);
+}
+
+int search_path_check_mount(const char *path, const char *at, struct ec_error *why)
+{
     struct stat st;
+    int rc;
 
     if (path[0] != '/')
         return ec_fail(why, EC_ERR_PATH, "%s is not an absolute path", path);
-    if (at[0] != '/' ||
-        (at[1] != '\0' && search_path_check(at + 1, strlen(at + 1), &reason) != EC_OK))
-        return ec_fail(why, EC_ERR_PATH, "mount point %s is refused%s%s", at,
-                       reason.text[0] != '\0' ? ": " : ", it must begin with /", reason.text);
+    rc = check_at(at, why);
+    if (rc < 0)
+        return rc;
     if (stat(path, &st) < 0)
         return ec_fail(why, errno == ENOENT || errno == ENOTDIR ? EC_ERR_NOT_FOUND : EC_ERR_PATH,
                        "%s: %s", path, strerror(errno));

@@ -25,10 +25,13 @@
 #include <uv.h>
 
 #include "daemon/request.h"
+#include "decoders/decoder.h"
 #include "proto/directory.h"
+#include "resources/aliases.h"
 #include "resources/asset_heap.h"
-#include "resources/decoder.h"
+#include "resources/freeing.h"
 #include "resources/load_job.h"
+#include "resources/mounts.h"
 #include "resources/resources.h"
 #include "resources/search_path.h"
 #include "resources/worker_pool.h"
@@ -55,6 +58,7 @@ struct resource {
     char name[EC_RESOURCE_NAME_BYTES];
     char *path;
     enum ec_resource_kind kind;
+    struct decode_options options;
     uint32_t index; /* of its directory entry */
 
     struct group **groups; /* that name it */
@@ -64,6 +68,7 @@ struct resource {
     enum presence presence;
     bool leaving;
     struct load_job *job; /* while LOADING */
+    unsigned mount;       /* what it was read from: mounts_at(); of its last load */
     struct decoded decoded;
     uint64_t offset;
     int64_t used_ns; /* when it was loaded, or last seen to be held */
@@ -92,6 +97,8 @@ struct group {
     char name[GROUP_NAME_BYTES];
     enum residency residency;
     enum group_state state;
+    unsigned priority;
+    int64_t progress_ns; /* when its progress was told last */
     struct resource **members;
     uint32_t count;
     uint32_t pending; /* while LOADING: members that are not decoded yet */
@@ -104,8 +111,13 @@ struct resources {
     struct services *services;
     struct ec_directory *directory;
     struct asset_heap heap;
-    struct search_path *search;
+    struct mounts *mounts;
+    struct aliases aliases;
     struct worker_pool *workers;
+    enum sandbox_guard guard; /* of the last resource that was decoded */
+    uint64_t cancelled;       /* loads that ended because nobody wanted them any more */
+
+    struct freeing *freeing; /* answers that wait for memory to be back */
     bool membarrier;
 
     struct group *groups;
@@ -126,11 +138,13 @@ struct resource_desc {
     const char *name;
     const char *path;
     enum ec_resource_kind kind;
+    struct decode_options options;
 };
 
 struct group_desc {
     const char *name;
     enum residency residency;
+    unsigned priority;
     struct resource_desc *resources;
     uint32_t count;
 };

@@ -1,28 +1,51 @@
-/* worker_pool.h - threads that run load jobs and hand them back to the loop.
+/* worker_pool.h - threads that see load jobs through and hand them back to the loop.
  *
- * Thread: loop; done is called on the loop. */
+ * Thread: loop, unless another is named; done is called on the loop. */
 #ifndef RESOURCES_WORKER_POOL_H
 #define RESOURCES_WORKER_POOL_H
 
 #include "foundation/error.h"
 #include "resources/load_job.h"
 
+struct decode_nursery;
 struct uv_loop_s;
 struct worker_pool;
 
 typedef void worker_done_fn(void *context, struct load_job *job);
 
+struct worker_pool_desc {
+    struct uv_loop_s *loop;
+    struct asset_heap *heap;
+    struct decode_nursery *nursery;
+    struct decode_server *server; /* the search path to begin with; the pool takes a reference */
+    unsigned threads;             /* 1..64: so many resources are decoded at once */
+    worker_done_fn *done;
+    void *context;
+};
+
 /* Start the threads. They block all signals.
  *
  * Returns EC_OK, EC_ERR_MEMORY or EC_ERR_SYSTEM. */
-int worker_pool_create(struct uv_loop_s *loop, struct asset_heap *heap, unsigned threads,
-                       worker_done_fn *done, void *context, struct worker_pool **pool,
+int worker_pool_create(const struct worker_pool_desc *desc, struct worker_pool **pool,
                        struct ec_error *why);
-/* Wait for the jobs that run, forget the others (done is not called for them) and end the threads.
- * The pool's memory goes with the next turn of the loop. Accepts NULL. */
+/* Kill what runs, forget the other jobs (done is not called for any) and end the threads. The pool's
+ * memory goes with the next turn of the loop. Accepts NULL. */
 void worker_pool_destroy(struct worker_pool *pool);
 
 /* The job stays the caller's and must live until done is called for it, or the pool is destroyed. */
 void worker_pool_submit(struct worker_pool *pool, struct load_job *job);
+/* Nobody wants it any more: it comes back soon, mostly with EC_AGAIN. */
+void worker_pool_cancel(struct worker_pool *pool, struct load_job *job);
+/* Let a job that waits overtake those with a lower priority. */
+void worker_pool_raise(struct worker_pool *pool, struct load_job *job, unsigned priority);
+
+struct worker_pool_stats {
+    unsigned workers, running; /* threads; of them with a job */
+    unsigned waiting;          /* jobs that no thread has yet */
+};
+void worker_pool_stats(struct worker_pool *pool, struct worker_pool_stats *stats);
+
+/* Jobs that begin from now on use this search path; the pool takes a reference. */
+void worker_pool_set_server(struct worker_pool *pool, struct decode_server *server);
 
 #endif

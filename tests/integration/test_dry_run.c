@@ -35,10 +35,11 @@ static unsigned timer_id, checkpoint_id, subscription_id, port_id, reader_id, re
 
 /* These read; core.hello makes the caller known and is not for rehearsals; event.reader.sync waits. */
 static const char *const reading[] = {
-    "core.hello",  "core.ping",         "core.info",       "core.discover",   "client.list",
-    "client.get",  "clock.get",         "clock.group.get", "timer.list",      "event.list",
-    "event.stats", "event.reader.sync", "resource.list",   "memory.stats",    "memory.report",
-    "breaker.get", "breaker.rehearse",  "breaker.history", "breaker.samples", "config.get",
+    "core.hello",    "core.ping",         "core.info",        "core.discover",   "client.list",
+    "client.get",    "clock.get",         "clock.group.get",  "timer.list",      "event.list",
+    "event.stats",   "event.reader.sync", "resource.list",    "resource.stats",  "memory.stats",
+    "memory.report", "breaker.get",       "breaker.rehearse", "breaker.history", "breaker.samples",
+    "config.get",
 };
 
 enum caller { OPERATOR, GAME, VISITOR };
@@ -79,6 +80,7 @@ static const struct {
     { "event.reader.accept", GAME, "\"reader_id\":%u,\"port_id\":1,", &reader_id },
     { "event.reader.close", GAME, "\"reader_id\":%u,", &reader_id },
     { "resource.mount", OPERATOR, "\"path\":\"/\",\"at\":\"/rehearsed\",", NULL },
+    { "resource.alias", OPERATOR, "\"set\":{\"a/\":\"b/\"},", NULL },
     { "resource.define", GAME, "\"group\":\"rehearsed\",\"resources\":[{\"name\":\"other.bin\"}],",
       NULL },
     { "resource.load", GAME, "\"group\":\"idle\",", NULL },

@@ -54,6 +54,25 @@ struct ec_resource_view {
     uint32_t width, height; /* of images, pixels; else 0 */
     uint32_t channels;      /* 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA */
     uint32_t stride;        /* bytes from row to row */
+    uint32_t levels;        /* of images, mip levels: 1 is the picture alone; else 0 */
+};
+
+/* One mip level of an image: half as wide and high as the one before, rounded down and at least 1.
+ *
+ *     for (uint32_t i = 0; i < view.levels; i++) {
+ *         struct ec_resource_level level = ec_resource_level(&view, i);
+ *
+ *         upload_level(i, level.data, level.width, level.height);
+ *     }
+ *
+ * Each pixel is the mean of 2 x 2 of the level before (an odd last column or row is left out). Rows are
+ * tight: stride is width * channels. The levels lie behind one another in the resource's bytes, each
+ * at a multiple of 16 bytes from its beginning, so that one upload of all of them works as well. */
+struct ec_resource_level {
+    const void *data;
+    size_t bytes;
+    size_t offset; /* of data in the resource */
+    uint32_t width, height, stride;
 };
 
 /* Look a name up. Handles also come from resource.load.
@@ -69,6 +88,10 @@ EC_API int ec_resource_find(struct ec_client *client, const char *name, ec_resou
  *         or EC_ERR_LAYOUT (the directory points outside the heap; nothing is held). */
 EC_API int ec_resource_acquire(struct ec_client *client, ec_resource resource,
                                struct ec_resource_view *view);
+
+/* index is below view->levels; beyond it all members are zero. Touches no memory. */
+EC_API struct ec_resource_level ec_resource_level(const struct ec_resource_view *view,
+                                                  uint32_t index);
 
 /* Give one reference back. The handle must be held: a release too much lets the daemon free what
  * another thread of this program still uses. */

@@ -23,7 +23,7 @@ static void set_up(void)
     ck_assert_int_eq(ftruncate(fd, HEAP_BYTES), 0);
     base = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     ck_assert_ptr_ne(base, MAP_FAILED);
-    ck_assert_int_eq(asset_heap_init(&heap, base, fd, HEAP_BYTES, &why), EC_OK);
+    ck_assert_int_eq(asset_heap_init(&heap, fd, HEAP_BYTES, &why), EC_OK);
 }
 
 static void tear_down(void)

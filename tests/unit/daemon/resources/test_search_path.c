@@ -65,7 +65,7 @@ static int mount(const char *path, const char *at, bool append)
 static int read_entry(const char *path, char *text, size_t bytes)
 {
     struct search_entry entry;
-    int rc = search_entry_open(&entry, path, &why);
+    int rc = search_entry_open(search, &entry, path, &why);
 
     if (rc == EC_OK) {
         ck_assert_uint_lt(entry.bytes, bytes);
@@ -192,7 +192,7 @@ START_TEST(an_entry_that_is_shorter_than_asked_for_is_an_error)
     char text[64];
 
     ck_assert_int_eq(mount(second, "/", true), EC_OK);
-    ck_assert_int_eq(search_entry_open(&entry, "alone", &why), EC_OK);
+    ck_assert_int_eq(search_entry_open(search, &entry, "alone", &why), EC_OK);
     ck_assert_uint_eq(entry.bytes, 9);
     ck_assert_int_eq(search_entry_read(&entry, text, 4, &why), EC_OK);
     ck_assert(!search_entry_at_end(&entry));

@@ -3,6 +3,7 @@
 #include "resources/worker_pool.h"
 
 #include <check.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,29 +11,34 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "resources/decode_server.h"
 #include "resources/search_path.h"
 #include "support/sample_images.h"
 
 #define HEAP_BYTES (8u << 20)
 #define JOBS 40
+#define THREADS 3
 
 static uv_loop_t loop;
 static struct asset_heap heap;
 static unsigned char *base;
 static int heap_fd;
-static struct search_path *search;
+static struct decode_nursery *nursery;
+static struct decode_server *server;
 static struct worker_pool *pool;
 static struct ec_error why;
 static char archive[64];
 
 static struct load_job jobs[JOBS];
 static unsigned done_count;
+static unsigned order[JOBS]; /* in which each was done last */
 static unsigned done_wanted; /* the loop stops then */
 
 static void on_done(void *context, struct load_job *job)
 {
     ck_assert_ptr_eq(context, &done_count);
     ck_assert_ptr_eq(job->owner, job);
+    order[job - jobs] = done_count; /* so many were done before */
     if (++done_count == done_wanted)
         uv_stop(&loop);
 }
@@ -54,18 +60,28 @@ static void set_up(void)
     sample_zip_add(&zip, "text", "some text", 9);
     sample_free(&image);
     sample_zip_write(&zip, archive);
-    ck_assert_int_eq(search_path_create(&search, &why), EC_OK);
-    ck_assert_int_eq(search_path_mount(search, archive, "/", true, &why), EC_OK);
+    ck_assert_int_eq(decode_nursery_start(&nursery, &why), EC_OK);
+    ck_assert_msg(decode_server_start(nursery, &(struct search_mount) { archive, "/" }, 1, 30,
+                                      &server, &why) == EC_OK,
+                  "%s", why.text);
 
     heap_fd = memfd_create("heap", MFD_CLOEXEC);
     ck_assert_int_eq(ftruncate(heap_fd, HEAP_BYTES), 0);
     base = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, heap_fd, 0);
     ck_assert_ptr_ne(base, MAP_FAILED);
-    ck_assert_int_eq(asset_heap_init(&heap, base, heap_fd, HEAP_BYTES, &why), EC_OK);
+    ck_assert_int_eq(asset_heap_init(&heap, heap_fd, HEAP_BYTES, &why), EC_OK);
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     done_count = 0;
     memset(jobs, 0, sizeof jobs);
-    ck_assert_int_eq(worker_pool_create(&loop, &heap, 3, on_done, &done_count, &pool, &why), EC_OK);
+    ck_assert_int_eq(worker_pool_create(&(struct worker_pool_desc) { .loop = &loop,
+                                                                     .heap = &heap,
+                                                                     .nursery = nursery,
+                                                                     .server = server,
+                                                                     .threads = THREADS,
+                                                                     .done = on_done,
+                                                                     .context = &done_count },
+                                        &pool, &why),
+                     EC_OK);
 }
 
 static void tear_down(void)
@@ -76,16 +92,41 @@ static void tear_down(void)
     asset_heap_finish(&heap);
     munmap(base, HEAP_BYTES);
     close(heap_fd);
-    search_path_destroy(search);
+    decode_server_release(server);
+    decode_nursery_end(nursery);
     unlink(archive);
+}
+
+/* The first child of a process, as the kernel lists them. */
+static pid_t child_of(pid_t pid)
+{
+    char path[64];
+    long child = 0;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", (long)pid, (long)pid);
+    file = fopen(path, "re");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%ld", &child), 1);
+    fclose(file);
+    return (pid_t)child;
+}
+
+/* The nursery is our only child, the server the nursery's. */
+static pid_t server_pid(void)
+{
+    return child_of(child_of(getpid()));
 }
 
 static void submit(struct load_job *job, const char *path, enum ec_resource_kind kind)
 {
     job->owner = job;
-    job->path = path;
+    snprintf(job->path, sizeof job->path, "%s", path);
     job->kind = kind;
-    job->limits = (struct decode_limits) { .bytes_max = 1 << 20, .pixels_max = 1 << 18 };
+    job->limits = (struct load_limits) { .decode = { .bytes_max = 1 << 20, .pixels_max = 1 << 18 },
+                                         .memory_bytes = 1 << 28,
+                                         .seconds = 60,
+                                         .guarded = true };
     worker_pool_submit(pool, job);
 }
 
@@ -134,16 +175,55 @@ END_TEST
 
 START_TEST(a_cancelled_job_comes_back_without_memory)
 {
-    atomic_store(&jobs[0].cancel, true);
-    submit(&jobs[0], "image.png", EC_KIND_IMAGE);
-    await(1);
-    ck_assert_int_eq(jobs[0].rc, EC_AGAIN);
+    for (unsigned i = 0; i < JOBS; i++)
+        submit(&jobs[i], "image.png", EC_KIND_IMAGE);
+    for (unsigned i = 0; i < JOBS; i++)
+        worker_pool_cancel(pool, &jobs[i]);
+    await(JOBS);
+    for (unsigned i = 0; i < JOBS; i++) {
+        ck_assert(jobs[i].rc == EC_OK || jobs[i].rc == EC_AGAIN);
+        if (jobs[i].rc == EC_OK) /* it was faster */
+            asset_heap_free(&heap, jobs[i].offset, jobs[i].decoded.bytes);
+    }
+    ck_assert_int_eq(jobs[JOBS - 1].rc, EC_AGAIN); /* it still waited */
     ck_assert_uint_eq(asset_heap_used(&heap), 0);
     /* It may be wanted again. */
-    atomic_store(&jobs[0].cancel, false);
     submit(&jobs[0], "image.png", EC_KIND_IMAGE);
-    await(2);
+    await(JOBS + 1);
     ck_assert_int_eq(jobs[0].rc, EC_OK);
+}
+END_TEST
+
+START_TEST(a_higher_priority_comes_first)
+{
+    /* The server stands still, so each thread takes one job and waits with it. */
+    ck_assert_int_eq(kill(server_pid(), SIGSTOP), 0);
+    for (unsigned i = 0; i < JOBS; i++) {
+        jobs[i].priority = i == JOBS - 2 ? 7 : 1;
+        submit(&jobs[i], "text", EC_KIND_RAW);
+    }
+    worker_pool_raise(pool, &jobs[JOBS - 1], 9);
+    ck_assert_int_eq(kill(server_pid(), SIGCONT), 0);
+    await(JOBS);
+    for (unsigned i = 0; i < JOBS; i++)
+        ck_assert_int_eq(jobs[i].rc, EC_OK);
+    /* Those that the threads had, these two, and what another thread did beside the last of them. */
+    ck_assert_uint_lt(order[JOBS - 1], 2 * THREADS + 2);
+    ck_assert_uint_lt(order[JOBS - 2], 2 * THREADS + 2);
+}
+END_TEST
+
+START_TEST(a_server_that_was_killed_is_started_again)
+{
+    submit(&jobs[0], "text", EC_KIND_RAW);
+    await(1);
+    ck_assert_int_eq(jobs[0].rc, EC_OK);
+    ck_assert_int_eq(kill(server_pid(), SIGKILL), 0);
+    submit(&jobs[1], "text", EC_KIND_RAW);
+    submit(&jobs[2], "image.png", EC_KIND_IMAGE);
+    await(3);
+    ck_assert_msg(jobs[1].rc == EC_OK, "%s", jobs[1].why.text);
+    ck_assert_msg(jobs[2].rc == EC_OK, "%s", jobs[2].why.text);
 }
 END_TEST
 
@@ -167,6 +247,8 @@ int main(void)
     tcase_add_test(tcase, many_jobs_come_back_decoded_in_ranges_of_their_own);
     tcase_add_test(tcase, a_job_that_fails_takes_no_memory_and_says_why);
     tcase_add_test(tcase, a_cancelled_job_comes_back_without_memory);
+    tcase_add_test(tcase, a_higher_priority_comes_first);
+    tcase_add_test(tcase, a_server_that_was_killed_is_started_again);
     tcase_add_test(tcase, the_end_of_the_pool_does_not_wait_for_what_was_not_begun);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "resources/decoder.h"
+#include "decoders/decoder.h"
 
 /* Besides the picture only a TGA palette is allocated: at most 65,535 entries of 4 bytes. */
 #define SIDE_BYTES_MAX (65536u * 4)

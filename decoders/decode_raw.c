@@ -1,7 +1,7 @@
 /* decode_raw.c - the file's bytes as they are, read straight into the heap. */
 #include <inttypes.h>
 
-#include "resources/decoder.h"
+#include "decoders/decoder.h"
 
 static int measure(struct decode_source *source, const struct decode_limits *limits,
                    struct decoded *decoded, struct ec_error *why)

@@ -7,7 +7,7 @@
 #include <setjmp.h>
 #include <string.h>
 
-#include "resources/decoder.h"
+#include "decoders/decoder.h"
 
 /* What ancillary chunks may make libpng keep; pictures that we read need none of it. */
 #define CHUNK_BYTES_MAX (1u << 20)

@@ -1,5 +1,5 @@
 /* Each decoder on images that share no code with it, and on what is left of them when they are damaged. */
-#include "resources/decoder.h"
+#include "decoders/decoder.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -13,10 +13,13 @@ static struct ec_error why;
 static struct decoded decoded;
 static unsigned char *result; /* of the last decode that succeeded */
 
+static struct decode_options options; /* of the next decode() */
+
 static void tear_down(void)
 {
     free(result);
     result = NULL;
+    options = (struct decode_options) { 0 };
 }
 
 static int decode(const unsigned char *bytes, size_t count, enum ec_resource_kind kind,
@@ -25,21 +28,23 @@ static int decode(const unsigned char *bytes, size_t count, enum ec_resource_kin
     /* A copy of just the bytes, so that a sanitizer sees each read beyond them. */
     unsigned char *copy = malloc(count > 0 ? count : 1);
     struct decode_source source = { .bytes = copy, .count = count };
+    const struct decode_request request = { .kind = kind, .options = options, .limits = *limits };
     const struct decoder *decoder;
     int rc;
 
     ck_assert_ptr_nonnull(copy);
     memcpy(copy, bytes, count);
     why = (struct ec_error) { 0 };
-    rc = decoder_choose(kind, &source, limits, &decoder, &why);
+    rc = decoder_choose(&request, &source, &decoder, &why);
     if (rc == EC_OK)
-        rc = decoder->measure(&source, limits, &decoded, &why);
+        rc = decoder_measure(decoder, &request, &source, &decoded, &why);
     if (rc == EC_OK) {
+        ck_assert(decoded_is_possible(&decoded, &request));
         free(result);
         result = malloc(decoded.bytes > 0 ? decoded.bytes : 1);
         ck_assert_ptr_nonnull(result);
         memset(result, 0xa5, decoded.bytes);
-        rc = decoder->decode(&source, &decoded, result, &why);
+        rc = decoder_decode(decoder, &source, &decoded, result, &why);
     }
     ck_assert(rc == EC_OK || (rc < 0 && why.text[0] != '\0'));
     free(copy);

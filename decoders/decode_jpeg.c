@@ -5,7 +5,7 @@
  * whole picture: LIMITSCANS ends that. */
 #include <turbojpeg.h>
 
-#include "resources/decoder.h"
+#include "decoders/decoder.h"
 
 static bool recognises(const unsigned char *bytes, size_t count)
 {

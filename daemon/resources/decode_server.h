@@ -1,0 +1,69 @@
+/* decode_server.h - the processes that read archives and decode, seen from the daemon.
+ *
+ *   engine-cored --- fork ---> nursery ---> server (a search path) ---> child (one resource)
+ *                              (at the start,  \--> child
+ *                               before any thread)
+ *
+ * The nursery does nothing but start servers, so that there is always a process without threads and
+ * without a stranger's bytes to fork from. A server opens the archives of one search path and forks a
+ * child for each resource; the child gives up its rights, decodes and ends. An archive that crashes
+ * its reader takes a server along that nobody uses yet: a search path is changed by starting a server
+ * with the new one, and then taking that.
+ *
+ *     decode_nursery_start(&nursery, &why);                   // before any thread
+ *     decode_server_start(nursery, mounts, count, &server, &why);
+ *     decode_child_start(server, &load, &child, &why);
+ *     … load_job.c …
+ *     decode_child_finish(&child);
+ *     decode_server_release(server);
+ *
+ * Thread:    start of the nursery: the only one. Servers: worker (starting one takes as long as its
+ *            archives), acquire and release: any. A child: one at a time.
+ * Ownership: the caller owns nursery and child; servers are counted. */
+#ifndef RESOURCES_DECODE_SERVER_H
+#define RESOURCES_DECODE_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "foundation/error.h"
+
+struct decode_load;
+struct decode_nursery;
+struct decode_server;
+struct search_mount;
+
+/* Returns EC_OK, EC_ERR_MEMORY or EC_ERR_SYSTEM. */
+int decode_nursery_start(struct decode_nursery **nursery, struct ec_error *why);
+/* Its servers and their children end, too. Accepts NULL. */
+void decode_nursery_end(struct decode_nursery *nursery);
+
+/* A server with these mounts, searched in their order; they are copied. It gives up on one of them after
+ * seconds.
+ *
+ * Returns EC_OK, what search_path_mount returns, naming the mount, EC_ERR_TIMEOUT, EC_ERR_PATH (an
+ * archive made its reader crash), EC_ERR_MEMORY or EC_ERR_SYSTEM. */
+int decode_server_start(struct decode_nursery *nursery, const struct search_mount *mounts,
+                        unsigned count, unsigned seconds, struct decode_server **server,
+                        struct ec_error *why);
+/* Another one with the same mounts, for one that has ended, or whose archives have changed. */
+int decode_server_again(struct decode_nursery *nursery, const struct decode_server *old,
+                        unsigned seconds, struct decode_server **server, struct ec_error *why);
+struct decode_server *decode_server_acquire(struct decode_server *server);
+void decode_server_release(struct decode_server *server); /* accepts NULL */
+
+struct decode_child {
+    int socket_fd; /* what the child says */
+    int status_fd; /* what its server says about it */
+    int pid_fd;
+};
+
+/* Returns EC_OK, EC_AGAIN (the server has ended) or EC_ERR_SYSTEM; then nothing was started. */
+int decode_child_start(struct decode_server *server, const struct decode_load *load,
+                       struct decode_child *child, struct ec_error *why);
+/* Give it wait_ms to end by itself, then kill it; close what is open. Afterwards it writes nowhere.
+ * Returns its wait status, or -1 when its server ended as well. */
+int decode_child_finish(struct decode_child *child, int wait_ms);
+
+#endif
