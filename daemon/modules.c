@@ -8,6 +8,7 @@
 #include "control/control.h"
 #include "daemon/config.h"
 #include "daemon/config_commands.h"
+#include "daemon/heritage.h"
 #include "daemon/log.h"
 #include "daemon/log_feed.h"
 #include "daemon/log_settings.h"
@@ -32,8 +33,9 @@ const struct module daemon_modules[] = {
     { "log", start_log, NULL, NULL, stop_log, { NULL } },
     { "config", NULL, config_init, config_post_init, config_shutdown, { "log" } },
     { "log_settings", NULL, log_settings_init, NULL, NULL, { "config" } },
-    { "segments", NULL, segments_init, NULL, segments_shutdown, { "config" } },
-    { "clients", NULL, clients_init, NULL, clients_shutdown, { "segments" } },
+    { "heritage", NULL, heritage_init, heritage_post_init, heritage_shutdown, { "config" } },
+    { "segments", NULL, segments_init, NULL, segments_shutdown, { "heritage" } },
+    { "clients", NULL, clients_init, clients_post_init, clients_shutdown, { "segments" } },
     { "log_feed", NULL, log_feed_init, NULL, log_feed_shutdown, { "clients" } },
     { "events", NULL, events_init, NULL, events_shutdown, { "clients" } },
     { "scheduler", NULL, scheduler_init, scheduler_post_init, scheduler_shutdown, { "events" } },

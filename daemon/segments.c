@@ -17,6 +17,7 @@ enum { CLOCK, DIRECTORY, HEAP, SEGMENTS };
 struct segments {
     struct ec_segment own[SEGMENTS];
     struct segment_row rows[SEGMENTS];
+    bool kept;
 };
 
 static int open_read_only(int fd, struct ec_error *why);
@@ -93,6 +94,11 @@ void segments_destroy(struct segments *segments)
         ec_segment_finish(&segments->own[i]);
     }
     free(segments);
+}
+
+bool segments_are_kept(const struct segments *segments)
+{
+    return segments->kept;
 }
 
 struct ec_clock_page *segments_clock(struct segments *segments)

@@ -9,6 +9,8 @@
 #ifndef ENGINE_CORED_SEGMENTS_H
 #define ENGINE_CORED_SEGMENTS_H
 
+#include <stdbool.h>
+
 #include "foundation/error.h"
 #include "proto/clock_page.h"
 #include "proto/directory.h"
@@ -23,6 +25,9 @@ void segments_shutdown(struct services *services);
 int segments_create(uint64_t instance, uint64_t heap_bytes, struct segments **segments,
                     struct ec_error *why);
 void segments_destroy(struct segments *segments);
+
+/* Whether they are those of an earlier run of the daemon, which the service manager kept. */
+bool segments_are_kept(const struct segments *segments);
 
 struct ec_clock_page *segments_clock(struct segments *segments);
 struct ec_directory *segments_directory(struct segments *segments);

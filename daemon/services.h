@@ -18,6 +18,7 @@ struct control;
 struct counters;
 struct decode_nursery;
 struct events;
+struct heritage;
 struct log_feed;
 struct resources;
 struct scheduler;
@@ -35,6 +36,7 @@ struct services {
     struct config *config;
     struct config_watch *config_watch; /* NULL: no inotify here */
     struct counters *counters;
+    struct heritage *heritage;
     struct segments *segments;
     struct clients *clients;
     struct events *events;

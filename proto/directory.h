@@ -49,6 +49,7 @@ struct ec_directory {
     struct ec_segment_header header;
     alignas(EC_SEGMENT_HEADER_BYTES) _Atomic uint32_t high; /* entries [0, high) were used */
     _Atomic uint32_t membarrier; /* 1: the writer orders references; 0: acquire needs a fence */
+    _Atomic uint32_t first_generation; /* of a new entry; other in each run; 0 is 1; since 1.2 */
     /* Open addressing by name_hash: index + 1 of the entry; 0 ends the search. */
     alignas(EC_HOT_BYTES) _Atomic uint32_t index[EC_RESOURCE_INDEX_SLOTS];
     struct ec_directory_entry entries[EC_RESOURCES_MAX];

@@ -17,6 +17,19 @@ static void write_ack(struct ec_client *client, uint32_t level, uint64_t order,
                       uint64_t freed_bytes, uint64_t trimmed_bytes);
 static void on_changed(void *context, struct ec_json_span params, int *fds, unsigned fd_count);
 
+static const struct ec_breaker_order *order_of(const struct ec_client *client)
+{
+    /* Relaxed: it points into the directory, which is mapped before and stays at its address. */
+    return atomic_load_explicit(&client->breaker.order, memory_order_relaxed);
+}
+
+void ec_client_breaker_find_order(struct ec_client *client)
+{
+    atomic_store_explicit(&client->breaker.order,
+                          ec_breaker_order_find(client->breaker.board, client->id),
+                          memory_order_relaxed);
+}
+
 int ec_client_breaker_create(struct ec_client *client, struct ec_error *why)
 {
     struct ec_client_breaker *breaker = &client->breaker;
@@ -24,7 +37,7 @@ int ec_client_breaker_create(struct ec_client *client, struct ec_error *why)
     for (unsigned i = 0; i < EC_WATCH_KINDS; i++)
         pthread_mutex_init(&breaker->watchers[i].lock, NULL);
     breaker->board = &ec_client_directory(client)->breaker;
-    breaker->order = ec_breaker_order_find(breaker->board, client->id);
+    ec_client_breaker_find_order(client);
     if (ec_connection_on(client->connection, "breaker.changed", on_changed, client) < 0)
         return ec_fail(why, EC_ERR_LIMIT, "too many notifications have a handler");
     return EC_OK;
@@ -32,7 +45,7 @@ int ec_client_breaker_create(struct ec_client *client, struct ec_error *why)
 
 uint32_t ec_breaker_level(const struct ec_client *client)
 {
-    const struct ec_breaker_order *order = client->breaker.order;
+    const struct ec_breaker_order *order = order_of(client);
 
     /* Relaxed: only the number counts; who wants to know more reads the order as a whole. */
     return worse(client, order == NULL ? EC_BREAKER_NORMAL
@@ -56,7 +69,7 @@ void ec_breaker_answer(struct ec_client *client, const struct ec_breaker_policy 
 
 void ec_breaker_ack(struct ec_client *client, uint32_t level, uint64_t freed_bytes)
 {
-    const struct ec_breaker_order *order = client->breaker.order;
+    const struct ec_breaker_order *order = order_of(client);
     uint64_t sequence = atomic_load_explicit(&client->breaker.told, memory_order_relaxed);
 
     if (sequence == 0 && order != NULL) /* it never asked what it is: then the newest one */
@@ -100,7 +113,7 @@ void ec_breaker_on_change(struct ec_client *client, const struct ec_breaker_watc
 void ec_client_breaker_look(struct ec_client *client, enum ec_breaker_watch_kind kind)
 {
     struct ec_breaker_watcher *watcher = &client->breaker.watchers[kind];
-    const struct ec_breaker_order *order = client->breaker.order;
+    const struct ec_breaker_order *order = order_of(client);
     struct ec_breaker_policy policy;
 
     if (atomic_load_explicit(&watcher->is_set, memory_order_relaxed) == 0)
@@ -141,7 +154,9 @@ static void take_order(struct ec_client *client, struct ec_breaker_policy *polic
     struct ec_breaker_order_seen seen = { 0 };
 
     /* When the daemon died in the middle of an order there is none: the level counts. */
-    if (client->breaker.order != NULL && !ec_breaker_order_read(client->breaker.order, &seen))
+    const struct ec_breaker_order *order = order_of(client);
+
+    if (order != NULL && !ec_breaker_order_read(order, &seen))
         seen = (struct ec_breaker_order_seen) { 0 };
     policy->level = worse(client, seen.level);
     policy->order = seen.sequence;

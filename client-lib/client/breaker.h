@@ -27,13 +27,17 @@ struct ec_breaker_watcher {
 /* Zero is a client without a board: the level of all is all that it sees. */
 struct ec_client_breaker {
     const struct ec_breaker_board *board;
-    const struct ec_breaker_order *order; /* the own slot; NULL: none */
-    _Atomic uint64_t told;                /* the order that a policy told last */
+    /* The own slot; NULL: none. Another daemon may give another one. */
+    _Atomic(const struct ec_breaker_order *) order;
+    _Atomic uint64_t told; /* the order that a policy told last */
     struct ec_breaker_watcher watchers[EC_WATCH_KINDS];
 };
 
 /* After the directory is mapped and before the connection starts. Returns EC_OK or EC_ERR_LIMIT. */
 int ec_client_breaker_create(struct ec_client *client, struct ec_error *why);
+
+/* The own slot in the board of the daemon that is attached to now. */
+void ec_client_breaker_find_order(struct ec_client *client);
 
 /* Run the call-back of this kind if something has changed for it. */
 void ec_client_breaker_look(struct ec_client *client, enum ec_breaker_watch_kind kind);

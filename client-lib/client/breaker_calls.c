@@ -8,6 +8,7 @@
 
 #include <engine-core/client.h>
 
+#include "client/kept_calls.h"
 #include "foundation/error.h"
 #include "foundation/json/json_span.h"
 
@@ -27,7 +28,7 @@ int ec_breaker_declare(struct ec_client *client, const struct ec_breaker_traits 
              traits->can_save ? "true" : "false", traits->saving ? "true" : "false");
     rc = ec_client_call(client, "breaker.declare", params, &result, why);
     free(result);
-    return rc;
+    return rc == EC_OK ? ec_kept_set_declare(client, params, why) : rc;
 }
 
 int ec_breaker_reserve(struct ec_client *client, const struct ec_breaker_wish *wish,

@@ -4,7 +4,8 @@
  *   attach  -> client segment, cursor segment, doorbell
  *           <- clock page, directory, heap
  *
- * Only then does the service thread start: until the end of create this thread reads by itself. */
+ * (attach.c). Only then does the service thread start: until the end of create this thread reads by
+ * itself. */
 #include "client/client.h"
 
 #include <errno.h>
@@ -14,14 +15,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "client/attach.h"
+#include "client/kept_calls.h"
 #include "client/live_clients.h"
-#include "foundation/json/json_writer.h"
 #include "foundation/memory/space.h"
 
 #define NAME_BYTES_MAX 47
 #define TIMEOUT_MS_DEFAULT 5000
-#define PARAMS_BYTES 512      /* hello and attach, with a name that is escaped throughout */
-#define SEGMENT_NAME_BYTES 32 /* of the attach reply */
 
 struct ec_client_private {
     void (*on_state)(void *context, enum ec_client_state state);
@@ -34,16 +34,9 @@ static int build(struct ec_client *client, const struct ec_client_desc *desc, st
 static bool exists(const char *path);
 static int check_path(const char *path, char *buffer, size_t bytes, struct ec_error *why);
 static void on_hang_up(void *context);
-static int say_hello(struct ec_client *client, const char *name, struct ec_error *why);
+static void on_return(void *context);
 static int make_segments(struct ec_client *client, struct ec_error *why);
-static int attach(struct ec_client *client, struct ec_error *why);
-static int map_segments(struct ec_client *client, struct ec_call *call, struct ec_error *why);
-static int map_segment(struct ec_client *client, struct ec_json_span row, int fd,
-                       struct ec_error *why);
-static int check_mapped(const struct ec_client *client, struct ec_error *why);
-static int check_clock_offset(struct ec_json_span value, struct ec_error *why);
 static void detach(struct ec_client *client);
-static int end_params(struct ec_json_writer *params, char *text, struct ec_error *why);
 
 int ec_client_create(const struct ec_client_desc *desc, struct ec_client **client,
                      struct ec_error *why)
@@ -77,13 +70,19 @@ static int build(struct ec_client *client, const struct ec_client_desc *desc, st
     char path[EC_SOCKET_PATH_MAX];
     const uint32_t timeout_ms = desc->timeout_ms == 0 ? TIMEOUT_MS_DEFAULT : desc->timeout_ms;
     const struct ec_connection_desc connection_desc = {
-        .socket_path = path, .timeout_ms = timeout_ms, .on_hang_up = on_hang_up, .context = client
+        .socket_path = path,
+        .timeout_ms = timeout_ms,
+        .on_hang_up = on_hang_up,
+        .on_return = on_return,
+        .resume = ec_client_resume,
+        .context = client,
     };
     int rc;
 
     client->private = calloc(1, sizeof *client->private);
     if (client->private == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "connect: no memory for a client");
+    snprintf(client->name, sizeof client->name, "%s", desc->name);
     client->private->on_state = desc->on_state;
     client->private->context = desc->context;
     if (desc->segment_bytes != 0) /* room to align them, too */
@@ -95,17 +94,23 @@ static int build(struct ec_client *client, const struct ec_client_desc *desc, st
     if (rc == EC_OK)
         rc = ec_connection_create(&connection_desc, &client->connection, why);
     if (rc == EC_OK)
-        rc = say_hello(client, desc->name, why);
+        rc = ec_kept_calls_create(client, why);
+    if (rc == EC_OK)
+        rc = ec_client_hello(client, NULL, why);
     if (rc == EC_OK)
         rc = make_segments(client, why);
     if (rc == EC_OK)
         rc = ec_client_memory_create(client, why);
-    if (rc == EC_OK)
-        rc = attach(client, why);
+    if (rc == EC_OK) {
+        client->private->attached = true; /* even if what comes back cannot be mapped */
+        rc = ec_client_attach(client, why);
+    }
     if (rc == EC_OK)
         rc = ec_event_peers_create(client, why);
     if (rc == EC_OK)
         rc = ec_client_breaker_create(client, why);
+    if (rc == EC_OK)
+        ec_connection_keep(client->connection);
     if (rc == EC_OK && !desc->no_thread)
         rc = ec_connection_start(client->connection, why);
     return rc == EC_OK ? EC_OK : ec_error_prefix(why, rc, "connect");
@@ -121,8 +126,9 @@ void ec_client_destroy(struct ec_client *client)
     ec_connection_destroy(client->connection); /* no handler runs any more */
     client->connection = NULL;
     ec_event_peers_destroy(client);
+    ec_kept_calls_destroy(client);
     ec_client_memory_destroy(client);
-    ec_segment_map_finish(&client->heap);
+    ec_client_heaps_finish(client);
     ec_segment_map_finish(&client->directory);
     ec_segment_map_finish(&client->clock);
     ec_doorbell_finish(&client->doorbell);
@@ -218,46 +224,12 @@ static void on_hang_up(void *context)
         client->private->on_state(client->private->context, EC_DISCONNECTED);
 }
 
-/* ---- hello and attach ---- */
-
-static int say_hello(struct ec_client *client, const char *name, struct ec_error *why)
+static void on_return(void *context)
 {
-    enum { PROTOCOL, INSTANCE, CLIENT_ID, MEMBERS };
-    static const char *const names[MEMBERS] = { "protocol", "instance", "client_id" };
-    struct ec_json_span values[MEMBERS];
-    struct ec_json_fields fields = { .names = names, .values = values, .count = MEMBERS };
-    struct ec_json_writer params;
-    char text[PARAMS_BYTES];
-    struct ec_call call = { .method = "core.hello", .params = text };
-    int64_t protocol = 0;
-    uint64_t id = 0;
-    int rc;
+    const struct ec_client *client = context;
 
-    ec_json_writer_init(&params, text, sizeof text - 1);
-    ec_json_object_begin(&params);
-    ec_json_member_string(&params, "name", name);
-    ec_json_member_i64(&params, "protocol", EC_PROTOCOL);
-    ec_json_member_i64(&params, "pid", getpid());
-    ec_json_object_end(&params);
-    rc = end_params(&params, text, why);
-    if (rc == EC_OK)
-        rc = ec_connection_call(client->connection, &call, why);
-    if (rc < 0)
-        goto out;
-    if (ec_json_bind(call.result, &fields) < 0 ||
-        ec_json_get_i64(values[PROTOCOL], &protocol) < 0 ||
-        ec_json_get_hex64(values[INSTANCE], &client->instance) < 0 ||
-        ec_json_get_u64(values[CLIENT_ID], &id) < 0 || id == 0 || id > UINT32_MAX)
-        rc = ec_fail(why, EC_ERR_VERSION, "core.hello: the answer is not that of a daemon");
-    else if (protocol != EC_PROTOCOL)
-        rc = ec_fail(why, EC_ERR_VERSION,
-                     "core.hello: the daemon speaks protocol %lld, this library %d",
-                     (long long)protocol, EC_PROTOCOL);
-    client->id = (uint32_t)id;
-
-out:
-    ec_call_finish(&call);
-    return rc;
+    if (client->private->on_state != NULL)
+        client->private->on_state(client->private->context, EC_CONNECTED);
 }
 
 static int make_segments(struct ec_client *client, struct ec_error *why)
@@ -282,129 +254,6 @@ static int make_segments(struct ec_client *client, struct ec_error *why)
     return ec_doorbell_init(&client->doorbell, client->foreign_daemon, why);
 }
 
-static int attach(struct ec_client *client, struct ec_error *why)
-{
-    const int fds[] = { client->own.fd, client->cursors.fd, client->doorbell.ring_fd };
-    struct ec_json_writer params;
-    char text[PARAMS_BYTES];
-    struct ec_call call = { .method = "client.attach", .params = text, .fds = fds, .fd_count = 3 };
-    struct timespec now;
-    int rc;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    ec_json_writer_init(&params, text, sizeof text - 1);
-    ec_json_object_begin(&params);
-    ec_json_member_i64(&params, "real_ns", (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
-    ec_json_member_array(&params, "fds");
-    ec_json_string(&params, "client");
-    ec_json_string(&params, "cursor");
-    ec_json_string(&params, "doorbell");
-    ec_json_array_end(&params);
-    ec_json_object_end(&params);
-    rc = end_params(&params, text, why);
-    if (rc == EC_OK)
-        rc = ec_connection_call(client->connection, &call, why);
-    if (rc == EC_OK) {
-        client->private->attached = true;
-        rc = map_segments(client, &call, why);
-        if (rc < 0)
-            ec_error_prefix(why, rc, "client.attach");
-    }
-    ec_call_finish(&call);
-    return rc;
-}
-
-static int map_segments(struct ec_client *client, struct ec_call *call, struct ec_error *why)
-{
-    enum { SEGMENTS, CLOCK_OFFSET, MEMBERS };
-    static const char *const names[MEMBERS] = { "segments", "clock_offset_ns" };
-    struct ec_json_span values[MEMBERS], row;
-    struct ec_json_fields fields = { .names = names, .values = values, .count = MEMBERS };
-    struct ec_json_iterator rows;
-    unsigned count = 0;
-    int rc;
-
-    (void)ec_json_bind(call->result, &fields); /* else there are no rows, which is noticed below */
-    rows = ec_json_iterate(values[SEGMENTS]);
-    while (ec_json_next_element(&rows, &row)) {
-        if (count == call->reply_fd_count)
-            return ec_fail(why, EC_ERR_LAYOUT, "%u descriptors for more segments", count);
-        rc = map_segment(client, row, call->reply_fds[count], why);
-        if (rc < 0)
-            return rc;
-        count++;
-    }
-    if (count != call->reply_fd_count)
-        return ec_fail(why, EC_ERR_LAYOUT, "%u descriptors for %u segments", call->reply_fd_count,
-                       count);
-    rc = check_mapped(client, why);
-    return rc < 0 ? rc : check_clock_offset(values[CLOCK_OFFSET], why);
-}
-
-/* A name that this library does not know is passed over: a newer daemon may have more. */
-static int map_segment(struct ec_client *client, struct ec_json_span row, int fd,
-                       struct ec_error *why)
-{
-    static const char *const names[] = { "name" };
-    struct ec_json_span name;
-    struct ec_json_fields fields = { .names = names, .values = &name, .count = 1 };
-    const struct {
-        const char *name;
-        struct ec_segment_map *map;
-        uint32_t kind;
-        uint64_t bytes_min;
-        uint64_t bytes_max;
-    } known[] = {
-        { "clock", &client->clock, EC_SEGMENT_CLOCK, sizeof(struct ec_clock_page), 1 << 20 },
-        { "directory", &client->directory, EC_SEGMENT_DIRECTORY, sizeof(struct ec_directory),
-          1 << 30 },
-        /* mapped whole, but only address space: pages come with the assets */
-        { "heap", &client->heap, EC_SEGMENT_HEAP, EC_SEGMENT_HEADER_BYTES, EC_SEGMENT_BYTES_MAX },
-    };
-
-    (void)ec_json_bind(row, &fields);
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        int rc;
-
-        if (!ec_json_string_equals(name, known[i].name))
-            continue;
-        if (known[i].map->base != NULL)
-            return ec_fail(why, EC_ERR_LAYOUT, "segment %s came twice", known[i].name);
-        rc = ec_segment_map_init(known[i].map, fd, known[i].kind, known[i].bytes_min,
-                                 known[i].bytes_max, why);
-        if (rc == EC_OK && known[i].map->header.instance != client->instance)
-            rc = ec_fail(why, EC_ERR_LAYOUT, "instance is 0x%llx, expected 0x%llx",
-                         (unsigned long long)known[i].map->header.instance,
-                         (unsigned long long)client->instance);
-        return rc == EC_OK ? EC_OK : ec_error_prefix(why, rc, "segment %s", known[i].name);
-    }
-    return EC_OK;
-}
-
-static int check_mapped(const struct ec_client *client, struct ec_error *why)
-{
-    const char *missing = client->clock.base == NULL       ? "clock"
-                          : client->directory.base == NULL ? "directory"
-                          : client->heap.base == NULL      ? "heap"
-                                                           : NULL;
-
-    return missing == NULL ? EC_OK
-                           : ec_fail(why, EC_ERR_LAYOUT, "the daemon sent no segment %s", missing);
-}
-
-/* A shifted clock would make every step late or early by the same amount, without a word. */
-static int check_clock_offset(struct ec_json_span value, struct ec_error *why)
-{
-    int64_t offset_ns = 0;
-
-    if (ec_json_get_i64(value, &offset_ns) == EC_OK && offset_ns == 0)
-        return EC_OK;
-    return ec_fail(
-        why, EC_ERR_STATE,
-        "the clock of this process differs by %lld ns from the daemon's (time namespace)",
-        (long long)offset_ns);
-}
-
 /* A process that lives on keeps its references until it detaches. Without a connection there is
  * nothing to say it on: the daemon notices the end of the process. */
 static void detach(struct ec_client *client)
@@ -413,14 +262,4 @@ static void detach(struct ec_client *client)
 
     (void)ec_connection_call(client->connection, &call, NULL);
     ec_call_finish(&call);
-}
-
-static int end_params(struct ec_json_writer *params, char *text, struct ec_error *why)
-{
-    int rc = ec_json_writer_status(params);
-
-    if (rc < 0)
-        return ec_fail(why, rc, "params: %s", ec_error_text(rc));
-    text[params->bytes] = '\0';
-    return EC_OK;
 }

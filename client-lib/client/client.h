@@ -1,6 +1,7 @@
 /* client.h - what the parts of the library share: the connection and the mapped segments.
  *
- * Everything here is set when ec_client_create returns and stays until ec_client_destroy. */
+ * Everything here is set when ec_client_create returns and stays until ec_client_destroy, except what
+ * another daemon may change; that is atomic. */
 #ifndef EC_CLIENT_CLIENT_H
 #define EC_CLIENT_CLIENT_H
 
@@ -17,12 +18,15 @@
 #include "proto/directory.h"
 #include "segment/segment.h"
 
+struct ec_old_heap;
+struct ec_kept_calls;  /* client/kept_calls.c: what the next daemon is asked again */
 struct ec_event_peers; /* client/event_peers.c: ports and readers of this client */
 struct ec_memory_sink; /* client/memory.c: where this client's allocators count */
 
 struct ec_client {
-    uint32_t id;
-    uint64_t instance;
+    _Atomic uint32_t id;       /* another one when the daemon could not know who it was */
+    _Atomic uint64_t instance; /* of the daemon */
+    char name[48];
     uint64_t serial; /* of this client in this process, from 1; never used again */
     struct ec_connection *connection;
 
@@ -34,11 +38,14 @@ struct ec_client {
     struct ec_segment_map clock;
     const struct ec_time_source *time; /* NULL: real time */
     struct ec_segment_map directory;
-    struct ec_segment_map heap;
+    struct ec_segment_map heap; /* through ec_client_heap(): another daemon may bring another one */
+    uint64_t heap_segment;      /* its inode */
+    struct ec_old_heap *old_heaps;    /* attach.c's own: whose bytes somebody may still hold */
     _Atomic uint32_t reference_order; /* client/resource.c: enum ec_reference_order; 0 at first */
 
     struct ec_client_breaker breaker;
     struct ec_event_peers *event_peers;
+    struct ec_kept_calls *kept;
     struct ec_memory_sink *memory;
     struct ec_client_private *private; /* client.c's own */
     struct ec_client *next_live;       /* live_clients.c's own */
@@ -65,6 +72,17 @@ static inline const struct ec_clock_page *ec_client_clock(const struct ec_client
 static inline const struct ec_directory *ec_client_directory(const struct ec_client *client)
 {
     return client->directory.base;
+}
+
+/* Base and size of the heap. They belong to the directory only while the generation of what was looked
+ * up in it is the same before and after: see ec_client_attach. */
+static inline const unsigned char *ec_client_heap(const struct ec_client *client, uint64_t *bytes)
+{
+    /* acquire: partner is the release in attach.c. */
+    const unsigned char *base = __atomic_load_n(&client->heap.base, __ATOMIC_ACQUIRE);
+
+    *bytes = __atomic_load_n(&client->heap.bytes, __ATOMIC_RELAXED);
+    return base;
 }
 
 /* What time it is for this client: its time source's, or real time. */

@@ -226,7 +226,9 @@ static bool take_step(struct ec_step_clock *clock, const struct view *view, stru
     bool epoch_changed = take_epoch(clock, view);
     uint64_t newest = epoch_changed ? clock->seen : newest_step(clock, view);
     uint32_t level = ec_breaker_level(clock->client);
-    uint64_t skipped = view->news.skipped - clock->skipped;
+    /* A daemon that began anew may know of fewer than were told. */
+    uint64_t skipped =
+        view->news.skipped > clock->skipped ? view->news.skipped - clock->skipped : 0;
 
     if (newest < clock->seen || newest < clock->start_at)
         newest = clock->seen; /* the daemon catches up with what was computed here, or not yet */

@@ -11,6 +11,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,6 +19,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -27,6 +29,13 @@
 #include "foundation/thread.h"
 
 #define MESSAGE_BYTES 4096 /* of an error; more than fits into struct ec_error */
+
+/* Pauses between tries to connect again. A daemon that is replaced is back in some 100 ms; the longest
+ * pause bounds how long a game is without it once it is. */
+#define PAUSE_FIRST_NS INT64_C(50000000)
+#define PAUSE_LAST_NS INT64_C(2000000000)
+
+enum connection_state { OPEN, CLOSED, RESUMING };
 
 struct waiting_call {
     struct waiting_call *next;
@@ -47,11 +56,18 @@ struct ec_connection {
     int socket_fd;
     int stop_fd; /* eventfd: ends the service thread; -1: there is none */
     uint32_t timeout_ms;
+    char path[EC_SOCKET_PATH_BYTES + 1];
     void (*on_hang_up)(void *context);
+    void (*on_return)(void *context);
+    int (*resume)(void *context, struct ec_error *why);
     void *context;
-    _Atomic bool open;
+    bool kept;                  /* connect again; read-only once started */
+    _Atomic int state;          /* enum connection_state */
+    pthread_t resuming_thread;  /* valid while RESUMING; the mutex guards it */
+    int64_t pause_ns, retry_ns; /* of whoever reads: the next pause, and when the next try is due */
 
     pthread_mutex_t send_mutex; /* one line at a time */
+    uint64_t generation;        /* of the socket; changed with both mutexes held */
 
     pthread_mutex_t mutex; /* the fields below */
     pthread_cond_t changed;
@@ -68,9 +84,14 @@ struct ec_connection {
     unsigned notification_count;
 };
 
+static void *serve(void *context);
+static bool pause_before_try(struct ec_connection *connection);
+static int try_again(struct ec_connection *connection);
+static void begin_pause(struct ec_connection *connection);
+static void put_descriptor(struct ec_connection *connection, int fd);
+static bool may_call(const struct ec_connection *connection);
 static int open_socket(const char *path, int *fd, struct ec_error *why);
 static int init_waiting(struct ec_connection *connection, struct ec_error *why);
-static void *serve(void *context);
 static int read_lines(struct ec_connection *connection);
 static int handle_line(struct ec_connection *connection, const struct ec_line *line,
                        struct ec_error *why);
@@ -87,7 +108,8 @@ static int write_request(struct ec_json_writer *line, uint64_t id, const struct 
 static int check_params(const struct ec_call *call, struct ec_json_span *params,
                         struct ec_error *why);
 static int send_line(struct ec_connection *connection, const struct ec_json_writer *line,
-                     const struct ec_call *call, int64_t deadline_ns, struct ec_error *why);
+                     const struct ec_call *call, uint64_t generation, int64_t deadline_ns,
+                     struct ec_error *why);
 static ssize_t send_some(int fd, const char *bytes, size_t count, const int *fds,
                          unsigned fd_count);
 static int wait_for_answer(struct ec_connection *connection, struct waiting_call *self,
@@ -108,7 +130,10 @@ int ec_connection_create(const struct ec_connection_desc *desc, struct ec_connec
         return ec_fail(why, EC_ERR_MEMORY, "no memory for a connection");
     made->stop_fd = -1;
     made->timeout_ms = desc->timeout_ms;
+    made->state = CLOSED;
     made->on_hang_up = desc->on_hang_up;
+    made->on_return = desc->on_return;
+    made->resume = desc->resume;
     made->context = desc->context;
     rc = init_waiting(made, why);
     if (rc < 0) {
@@ -121,7 +146,9 @@ int ec_connection_create(const struct ec_connection_desc *desc, struct ec_connec
         ec_connection_destroy(made);
         return rc;
     }
-    atomic_store_explicit(&made->open, true, memory_order_relaxed);
+    memcpy(made->path, desc->socket_path, strlen(desc->socket_path) + 1); /* it was connected to */
+    made->pause_ns = PAUSE_FIRST_NS;
+    atomic_store_explicit(&made->state, OPEN, memory_order_relaxed);
     *connection = made;
     return EC_OK;
 }
@@ -166,6 +193,21 @@ int ec_connection_start(struct ec_connection *connection, struct ec_error *why)
     return rc;
 }
 
+void ec_connection_keep(struct ec_connection *connection)
+{
+    connection->kept = connection->resume != NULL;
+}
+
+uint64_t ec_connection_generation(struct ec_connection *connection)
+{
+    uint64_t generation;
+
+    pthread_mutex_lock(&connection->mutex);
+    generation = connection->generation;
+    pthread_mutex_unlock(&connection->mutex);
+    return generation;
+}
+
 int ec_connection_fd(const struct ec_connection *connection)
 {
     return connection->stop_fd >= 0 ? -1 : connection->socket_fd;
@@ -189,6 +231,8 @@ int ec_connection_dispatch(struct ec_connection *connection)
         return EC_AGAIN; /* a caller that waits for its answer is at it */
     if (ec_connection_is_open(connection))
         rc = read_lines(connection);
+    else if (connection->kept && now_ns() >= connection->retry_ns)
+        rc = try_again(connection);
     pthread_mutex_lock(&connection->mutex);
     connection->reading = false;
     pthread_cond_broadcast(&connection->changed);
@@ -198,13 +242,14 @@ int ec_connection_dispatch(struct ec_connection *connection)
 
 bool ec_connection_is_open(const struct ec_connection *connection)
 {
-    /* pairs with the release in hang_up: who sees the end also sees its reason */
-    return atomic_load_explicit(&connection->open, memory_order_acquire);
+    /* pairs with the releases in hang_up and try_again: who sees the end also sees its reason */
+    return atomic_load_explicit(&connection->state, memory_order_acquire) == OPEN;
 }
 
 void ec_connection_abandon(struct ec_connection *connection)
 {
-    atomic_store_explicit(&connection->open, false, memory_order_relaxed);
+    atomic_store_explicit(&connection->state, CLOSED, memory_order_relaxed);
+    connection->kept = false;
     close(connection->socket_fd);
     connection->socket_fd = -1;
     if (connection->stop_fd >= 0)
@@ -238,14 +283,17 @@ int ec_connection_call(struct ec_connection *connection, struct ec_call *call, s
     const int64_t deadline_ns = now_ns() + (int64_t)connection->timeout_ms * 1000000;
     struct waiting_call self = { .call = call };
     struct ec_json_writer line;
+    uint64_t generation;
     int rc;
 
     call->line = NULL;
     call->reply_fd_count = 0;
-    if (!ec_connection_is_open(connection))
-        return ec_fail(why, EC_ERR_DISCONNECTED, "%s: not connected to the daemon", call->method);
-
     pthread_mutex_lock(&connection->mutex);
+    if (!may_call(connection)) {
+        pthread_mutex_unlock(&connection->mutex);
+        return ec_fail(why, EC_ERR_DISCONNECTED, "%s: not connected to the daemon", call->method);
+    }
+    generation = connection->generation;
     assert(!connection->reading || !pthread_equal(connection->reading_thread, pthread_self()));
     self.id = ++connection->next_id;
     self.next = connection->waiting;
@@ -255,7 +303,7 @@ int ec_connection_call(struct ec_connection *connection, struct ec_call *call, s
     ec_json_writer_init_growing(&line, grow, NULL, EC_LINE_BYTES);
     rc = write_request(&line, self.id, call, why);
     if (rc == EC_OK)
-        rc = send_line(connection, &line, call, deadline_ns, why);
+        rc = send_line(connection, &line, call, generation, deadline_ns, why);
     free(line.base);
     pthread_mutex_lock(&connection->mutex);
     if (rc == EC_OK)
@@ -271,14 +319,20 @@ int ec_connection_notify(struct ec_connection *connection, const char *method, c
     const int64_t deadline_ns = now_ns() + (int64_t)connection->timeout_ms * 1000000;
     const struct ec_call call = { .method = method, .params = params };
     struct ec_json_writer line;
+    uint64_t generation;
+    bool may;
     int rc;
 
-    if (!ec_connection_is_open(connection))
+    pthread_mutex_lock(&connection->mutex);
+    may = may_call(connection);
+    generation = connection->generation;
+    pthread_mutex_unlock(&connection->mutex);
+    if (!may)
         return ec_fail(why, EC_ERR_DISCONNECTED, "%s: not connected to the daemon", method);
     ec_json_writer_init_growing(&line, grow, NULL, EC_LINE_BYTES);
     rc = write_request(&line, 0, &call, why);
     if (rc == EC_OK)
-        rc = send_line(connection, &line, &call, deadline_ns, why);
+        rc = send_line(connection, &line, &call, generation, deadline_ns, why);
     free(line.base);
     return rc == EC_OK ? EC_OK : ec_error_prefix(why, rc, "%s", method);
 }
@@ -296,6 +350,12 @@ void ec_call_finish(struct ec_call *call)
 
 /* ---- connect ---- */
 
+static void *serve(void *context);
+static bool pause_before_try(struct ec_connection *connection);
+static int try_again(struct ec_connection *connection);
+static void begin_pause(struct ec_connection *connection);
+static void put_descriptor(struct ec_connection *connection, int fd);
+static bool may_call(const struct ec_connection *connection);
 static int open_socket(const char *path, int *fd, struct ec_error *why)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -344,12 +404,16 @@ static void *serve(void *context)
     struct ec_connection *connection = context;
 
     /* First what came before this thread, then what comes. */
-    while (ec_connection_is_open(connection)) {
-        if (read_lines(connection) < 0)
-            break;
-        if (wait_for_socket(connection->socket_fd, connection->stop_fd, POLLIN, INT64_MAX) ==
-            EC_AGAIN)
+    for (;;) {
+        if (!ec_connection_is_open(connection)) {
+            if (!connection->kept || !pause_before_try(connection))
+                break;
+            try_again(connection);
+        } else if (read_lines(connection) >= 0 &&
+                   wait_for_socket(connection->socket_fd, connection->stop_fd, POLLIN, INT64_MAX) ==
+                       EC_AGAIN) {
             break; /* stopped */
+        }
     }
     pthread_mutex_lock(&connection->mutex);
     connection->reading = false;
@@ -473,11 +537,13 @@ static int take_error(struct ec_json_span error, struct ec_error *why)
  * that its number is not given to another file while somebody still polls it. */
 static void hang_up(struct ec_connection *connection, const struct ec_error *why)
 {
+    bool was_open;
+
     shutdown(connection->socket_fd, SHUT_RDWR);
     pthread_mutex_lock(&connection->mutex);
     connection->end = *why;
     /* pairs with the acquire in ec_connection_is_open */
-    atomic_store_explicit(&connection->open, false, memory_order_release);
+    was_open = atomic_exchange_explicit(&connection->state, CLOSED, memory_order_acq_rel) == OPEN;
     for (struct waiting_call *waiting = connection->waiting; waiting != NULL;
          waiting = waiting->next) {
         if (waiting->done)
@@ -487,8 +553,116 @@ static void hang_up(struct ec_connection *connection, const struct ec_error *why
     }
     pthread_cond_broadcast(&connection->changed);
     pthread_mutex_unlock(&connection->mutex);
+    if (!was_open)
+        return; /* it never came back */
+    if (connection->kept)
+        begin_pause(connection);
     if (connection->on_hang_up != NULL)
         connection->on_hang_up(connection->context);
+}
+
+/* ---- coming back ---- */
+
+/* With the mutex held. */
+static bool may_call(const struct ec_connection *connection)
+{
+    int state = atomic_load_explicit(&connection->state, memory_order_relaxed);
+
+    return state == OPEN ||
+           (state == RESUMING && pthread_equal(connection->resuming_thread, pthread_self()));
+}
+
+/* Another file under the number of the socket, so that who polls it need not know. Senders are kept
+ * out: what was meant for the old one must not get into the new one. */
+static void put_descriptor(struct ec_connection *connection, int fd)
+{
+    pthread_mutex_lock(&connection->send_mutex);
+    pthread_mutex_lock(&connection->mutex);
+    dup3(fd, connection->socket_fd, O_CLOEXEC); /* cannot fail: both are open */
+    connection->generation++;
+    pthread_mutex_unlock(&connection->mutex);
+    pthread_mutex_unlock(&connection->send_mutex);
+    close(fd);
+}
+
+/* When the next try is due. The pauses of many clients of one daemon are not to end at once, so up to a
+ * quarter is taken off. */
+static void begin_pause(struct ec_connection *connection)
+{
+    const int64_t now = now_ns(), pause_ns = connection->pause_ns;
+    struct itimerspec due = { 0 };
+    int fd;
+
+    connection->retry_ns = now + pause_ns - now % (pause_ns / 4);
+    connection->pause_ns = pause_ns * 2 < PAUSE_LAST_NS ? pause_ns * 2 : PAUSE_LAST_NS;
+    if (connection->stop_fd >= 0)
+        return;
+    due.it_value.tv_sec = connection->retry_ns / 1000000000;
+    due.it_value.tv_nsec = connection->retry_ns % 1000000000;
+    fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (fd < 0)
+        return; /* the socket that hung up stays: the program polls more often than it has to */
+    timerfd_settime(fd, TFD_TIMER_ABSTIME, &due, NULL);
+    put_descriptor(connection, fd);
+}
+
+/* false: the service thread is to end. */
+static bool pause_before_try(struct ec_connection *connection)
+{
+    struct pollfd stop = { .fd = connection->stop_fd, .events = POLLIN };
+
+    for (;;) {
+        int64_t left_ns = connection->retry_ns - now_ns();
+        struct timespec left = { .tv_sec = left_ns / 1000000000, .tv_nsec = left_ns % 1000000000 };
+
+        if (left_ns <= 0)
+            return poll(&stop, 1, 0) <= 0;
+        if (ppoll(&stop, 1, &left, NULL) > 0)
+            return false;
+    }
+}
+
+/* Connect and let the owner say who it is. On the reading thread. EC_OK or EC_ERR_DISCONNECTED. */
+static int try_again(struct ec_connection *connection)
+{
+    struct ec_error why = { 0 };
+    int fd, rc = open_socket(connection->path, &fd, &why);
+
+    if (rc < 0) {
+        if (fd >= 0)
+            close(fd);
+        begin_pause(connection);
+        return EC_ERR_DISCONNECTED;
+    }
+    ec_line_reader_finish(&connection->lines);
+    put_descriptor(connection, fd);
+    ec_line_reader_init(&connection->lines, connection->socket_fd);
+    pthread_mutex_lock(&connection->mutex);
+    connection->reading = false; /* the calls below read by themselves */
+    connection->resuming_thread = pthread_self();
+    atomic_store_explicit(&connection->state, RESUMING, memory_order_release);
+    pthread_mutex_unlock(&connection->mutex);
+
+    rc = connection->resume(connection->context, &why);
+
+    if (rc < 0)
+        hang_up(connection, &why);
+    pthread_mutex_lock(&connection->mutex);
+    connection->reading = true;
+    connection->reading_thread = pthread_self();
+    if (atomic_load_explicit(&connection->state, memory_order_relaxed) == CLOSED)
+        rc = EC_ERR_DISCONNECTED;
+    else
+        atomic_store_explicit(&connection->state, OPEN, memory_order_release);
+    pthread_mutex_unlock(&connection->mutex);
+    if (rc < 0) {
+        begin_pause(connection);
+        return EC_ERR_DISCONNECTED;
+    }
+    connection->pause_ns = PAUSE_FIRST_NS;
+    if (connection->on_return != NULL)
+        connection->on_return(connection->context);
+    return EC_OK;
 }
 
 /* ---- call ---- */
@@ -542,12 +716,15 @@ static int check_params(const struct ec_call *call, struct ec_json_span *params,
 /* A line that went out in part and cannot be finished ends the connection: the next one would be
  * taken for its rest. */
 static int send_line(struct ec_connection *connection, const struct ec_json_writer *line,
-                     const struct ec_call *call, int64_t deadline_ns, struct ec_error *why)
+                     const struct ec_call *call, uint64_t generation, int64_t deadline_ns,
+                     struct ec_error *why)
 {
     size_t sent = 0;
     int rc = EC_OK;
 
     pthread_mutex_lock(&connection->send_mutex);
+    if (connection->generation != generation) /* it was meant for the daemon before */
+        rc = ec_fail(why, EC_ERR_DISCONNECTED, "the daemon hung up");
     while (sent < line->bytes && rc == EC_OK) {
         ssize_t n = send_some(connection->socket_fd, line->base + sent, line->bytes - sent,
                               call->fds, sent == 0 ? call->fd_count : 0);
@@ -556,7 +733,7 @@ static int send_line(struct ec_connection *connection, const struct ec_json_writ
             sent += (size_t)n;
         else if (errno == EAGAIN)
             rc = wait_for_socket(connection->socket_fd, -1, POLLOUT, deadline_ns);
-        else if (errno == EPIPE || errno == ECONNRESET)
+        else if (errno == EPIPE || errno == ECONNRESET || errno == ENOTSOCK)
             rc = ec_fail(why, EC_ERR_DISCONNECTED, "the daemon hung up");
         else
             rc = ec_fail(why, EC_ERR_SYSTEM, "send: %s", strerror(errno));
@@ -601,9 +778,7 @@ static int wait_for_answer(struct ec_connection *connection, struct waiting_call
     const struct timespec deadline = { .tv_sec = deadline_ns / 1000000000,
                                        .tv_nsec = deadline_ns % 1000000000 };
 
-    while (!self->done) {
-        if (!ec_connection_is_open(connection)) /* it ended before this call was in the list */
-            return ec_fail(why, EC_ERR_DISCONNECTED, "%s", connection->end.text);
+    while (!self->done) { /* a hang-up makes it done, too */
         if (now_ns() >= deadline_ns)
             return ec_fail(why, EC_ERR_TIMEOUT, "no answer within %u ms", connection->timeout_ms);
         if (!connection->reading)
@@ -620,8 +795,10 @@ static void read_for_all(struct ec_connection *connection, int64_t deadline_ns)
     connection->reading = true;
     connection->reading_thread = pthread_self();
     pthread_mutex_unlock(&connection->mutex);
-    if (wait_for_socket(connection->socket_fd, -1, POLLIN, deadline_ns) == EC_OK)
+    if (wait_for_socket(connection->socket_fd, connection->stop_fd, POLLIN, deadline_ns) == EC_OK)
         read_lines(connection);
+    else if (connection->stop_fd >= 0) /* stopped while it came back */
+        hang_up(connection, &(struct ec_error) { .text = "the client ends" });
     pthread_mutex_lock(&connection->mutex);
     connection->reading = false;
     pthread_cond_broadcast(&connection->changed);

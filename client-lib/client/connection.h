@@ -1,5 +1,15 @@
 /* connection.h - the control socket as the library uses it: requests, answers, notifications.
  *
+ * When the daemon hangs up, whoever reads tries to connect again, with pauses that grow from 50 ms to
+ * 2 s, and hands back what the new daemon has to know (desc.resume). Until that is done all calls of
+ * others fail at once.
+ *
+ *     OPEN --hang up--> CLOSED --connected--> RESUMING --handed back--> OPEN
+ *                         ^------- failed -------+
+ *
+ * The number of the socket's descriptor stays the same through all of this. While CLOSED without a
+ * service thread it is that of a timer, readable when it is time for the next try.
+ *
  * One thread at a time reads the socket: the service thread, or, with no_thread, whoever dispatches
  * or waits for an answer. Answers are matched by id; notifications go to the handlers on the reading
  * thread. Sending is serialised by a mutex. SIGPIPE is never raised.
@@ -22,8 +32,13 @@ struct ec_connection;
 struct ec_connection_desc {
     const char *socket_path; /* as it is: the default was looked up before */
     uint32_t timeout_ms;     /* of each call, from sending to the answer */
-    /* On the reading thread, once, when the daemon hung up and all waiting calls have failed. */
+    /* On the reading thread, when the daemon hung up and all waiting calls have failed; and when the
+     * connection stands again. */
     void (*on_hang_up)(void *context);
+    void (*on_return)(void *context);
+    /* On the reading thread, with a new connection that only this thread may call on: say hello, hand
+     * back. EC_OK, or an error: then the next try comes later. */
+    int (*resume)(void *context, struct ec_error *why);
     void *context;
 };
 
@@ -38,6 +53,8 @@ void ec_connection_destroy(struct ec_connection *connection);
 
 /* Start the service thread, which reads from now on. EC_OK or EC_ERR_SYSTEM. */
 int ec_connection_start(struct ec_connection *connection, struct ec_error *why);
+/* From now on a connection that breaks is made again. Thread: before ec_connection_start. */
+void ec_connection_keep(struct ec_connection *connection);
 
 /* Without a service thread: the socket, and handle what has come. EC_OK, EC_AGAIN (nothing to do),
  * EC_ERR_DISCONNECTED. With one: -1 and EC_AGAIN. */
@@ -48,6 +65,8 @@ int ec_connection_dispatch(struct ec_connection *connection);
 uid_t ec_connection_peer_uid(const struct ec_connection *connection);
 
 bool ec_connection_is_open(const struct ec_connection *connection);
+/* How often it was made again. What a call arranged counts only if this is the same before and after. */
+uint64_t ec_connection_generation(struct ec_connection *connection);
 
 /* In a forked child: close the descriptors and fail all later calls; the parent's connection stands.
  * Thread: the one that forked; no lock is taken. */

@@ -297,6 +297,7 @@ bool ec_event_peers_type(struct ec_event_peers *peers, uint64_t type, struct ec_
     for (unsigned i = 0; i < peers->type_count && !found; i++) {
         if (peers->types[i].type == type) {
             *known = peers->types[i];
+            known->request = NULL; /* may go any time */
             found = true;
         }
     }
@@ -343,6 +344,8 @@ void ec_event_peers_destroy(struct ec_client *client)
         early_free(peers->early);
         peers->early = next;
     }
+    for (unsigned i = 0; i < peers->type_count; i++)
+        free(peers->types[i].request);
     pthread_mutex_destroy(&peers->mutex);
     free(peers);
     client->event_peers = NULL;

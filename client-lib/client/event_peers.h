@@ -13,6 +13,8 @@
 #include <pthread.h>
 
 #include "client/client.h"
+#include "client/known_links.h"
+#include "foundation/json/json_writer.h"
 #include "segment/event_port.h"
 
 #include <engine-core/publisher.h>
@@ -24,6 +26,7 @@ struct ec_known_type {
     uint64_t type;
     uint32_t bytes; /* the payload: exact or at most */
     bool exact;
+    char *request; /* owned: how it was registered, for the next daemon */
 };
 
 /* A reader of one of our ports, and the mapping that its words lie in. */
@@ -45,6 +48,7 @@ struct ec_peer_port {
     char name[EC_PORT_NAME_BYTES];
     uint32_t port_id;
     uint32_t client_id;
+    uint32_t reader_id;   /* that it was linked to */
     uint32_t reader_slot; /* in the port's readers[] */
     uint64_t delivered;
     bool was_there;    /* before the subscriber */
@@ -99,6 +103,34 @@ struct ec_event_peers {
 
 /* Find a type that this client registered. Takes the mutex. */
 bool ec_event_peers_type(struct ec_event_peers *peers, uint64_t type, struct ec_known_type *known);
+
+/* ---- resume.c: what a new daemon is told ---- */
+
+/* How an object was opened, and what it says of itself; written with the mutex held, sent without. */
+struct ec_handback {
+    struct ec_handback *next;
+    bool of_port;
+    uint32_t id;  /* port_id or reader_id, as it was */
+    char *params; /* owned */
+    int fds[2];   /* owned duplicates */
+    unsigned fd_count;
+};
+
+void *ec_handback_grow(void *context, void *base, size_t used, size_t bytes); /* of its writer */
+/* The members of a JSON object that this library wrote, into an open object. */
+void ec_handback_copy_members(struct ec_json_writer *writer, const char *object);
+
+/* Write what opens the object again. fresh: as if it was new; who it knew is let go of. false: no
+ * memory, or no descriptor. */
+bool ec_publisher_hand_back(struct ec_publisher *publisher, bool fresh,
+                            struct ec_handback *handback);
+bool ec_subscriber_hand_back(struct ec_subscriber *subscriber, bool fresh,
+                             struct ec_handback *handback);
+/* The daemon's answer. */
+int ec_publisher_take_back(struct ec_publisher *publisher, struct ec_call *call,
+                           struct ec_error *why);
+int ec_subscriber_take_back(struct ec_subscriber *subscriber, struct ec_call *call,
+                            struct ec_error *why);
 
 /* Publisher side (publisher.c). Called with the mutex held, on the service thread. */
 void ec_publisher_add_reader(struct ec_publisher *publisher, struct ec_early *news);

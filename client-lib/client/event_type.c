@@ -124,26 +124,35 @@ static int compare_layout(const struct ec_event_type_desc *desc, struct ec_json_
 }
 
 static int remember(struct ec_event_peers *peers, const struct ec_event_type_desc *desc,
-                    uint64_t type, struct ec_error *why)
+                    const char *request, struct ec_error *why)
 {
+    const uint64_t type = ec_event_type(desc->name);
     struct ec_known_type row = {
         .type = type,
         .exact = desc->field_count != 0,
         .bytes = desc->field_count != 0 ? desc->bytes : desc->max_bytes,
+        .request = strdup(request),
     };
     int rc = EC_OK;
     unsigned i = 0;
 
+    if (row.request == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for the request");
     pthread_mutex_lock(&peers->mutex);
     while (i < peers->type_count && peers->types[i].type != type)
         i++;
     if (i == EC_CLIENT_TYPES_MAX)
         rc = ec_fail(why, EC_ERR_LIMIT, "a client registers at most %d types", EC_CLIENT_TYPES_MAX);
-    else
+    if (rc == EC_OK) {
+        if (i == peers->type_count)
+            peers->type_count++;
+        else
+            free(peers->types[i].request);
         peers->types[i] = row;
-    if (rc == EC_OK && i == peers->type_count)
-        peers->type_count++;
+    }
     pthread_mutex_unlock(&peers->mutex);
+    if (rc < 0)
+        free(row.request);
     return rc;
 }
 
@@ -152,6 +161,7 @@ int ec_event_type_register(struct ec_client *client, const struct ec_event_type_
 {
     struct ec_call call = { .method = "event.register" };
     struct ec_json_writer writer;
+    uint64_t generation;
     char *request;
     int rc;
 
@@ -168,17 +178,20 @@ int ec_event_type_register(struct ec_client *client, const struct ec_event_type_
         return ec_fail(why, EC_ERR_MEMORY, "%d bytes for the request", REQUEST_BYTES);
     ec_json_writer_init(&writer, request, REQUEST_BYTES);
     rc = write_request(&writer, desc, why);
-    if (rc == EC_OK) {
+    if (rc == EC_OK)
         request[writer.bytes - 1] = '\0'; /* instead of the line end */
-        call.params = request;
-        rc = ec_connection_call(client->connection, &call, why);
+    call.params = request;
+    do { /* a daemon that came meanwhile does not know it yet */
+        generation = ec_connection_generation(client->connection);
+        if (rc == EC_OK)
+            rc = ec_connection_call(client->connection, &call, why);
         if (rc == EC_OK)
             rc = compare_layout(desc, call.result, why);
         ec_call_finish(&call);
-    }
+        if (rc == EC_OK)
+            rc = remember(client->event_peers, desc, request, why);
+    } while (rc == EC_OK && generation != ec_connection_generation(client->connection));
     free(request);
-    if (rc == EC_OK)
-        rc = remember(client->event_peers, desc, ec_event_type(desc->name), why);
     if (rc == EC_OK && type != NULL)
         *type = ec_event_type(desc->name);
     return rc < 0 ? ec_error_prefix(why, rc, "register event type %s", desc->name) : rc;

@@ -2,6 +2,7 @@
 #include <engine-core/publisher.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,10 @@ struct ec_publisher {
 
     struct ec_client *client;
     struct ec_publisher *next;
-    uint32_t port_id;
+    uint32_t port_id; /* with the mutex of the event peers once others know the publisher */
+    struct ec_known_links readers;
+    char name[EC_PORT_NAME_BYTES];
+    uint32_t ring_bytes;
 };
 
 struct ec_publisher **ec_publisher_link(struct ec_publisher *publisher)
@@ -95,6 +99,11 @@ void ec_publisher_add_reader(struct ec_publisher *publisher, struct ec_early *ne
         .slot = news->reader_slot,
         .reliable = news->reliable,
     };
+    ec_known_links_add(&publisher->readers, &(struct ec_known_link) {
+                                                .id = (uint32_t)news->reader_id,
+                                                .reader_slot = news->reader_slot,
+                                                .segment = ec_known_link_segment(news->fds[0]),
+                                            });
     ec_port_post(&publisher->writer, &reader->change);
 }
 
@@ -102,6 +111,7 @@ void ec_publisher_remove_reader(struct ec_publisher *publisher, uint64_t reader_
 {
     struct ec_peer_reader *removal = calloc(1, sizeof *removal);
 
+    ec_known_links_remove(&publisher->readers, (uint32_t)reader_id);
     free_readers(ec_port_take_done(&publisher->writer));
     if (removal == NULL)
         return; /* the reader is demoted once it holds the publisher up */
@@ -112,36 +122,79 @@ void ec_publisher_remove_reader(struct ec_publisher *publisher, uint64_t reader_
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static int open_port(struct ec_publisher *publisher, const char *name, uint32_t ring_bytes,
-                     struct ec_error *why)
+/* With resume: as the daemon before knew it. */
+static void write_open(const struct ec_publisher *publisher, bool resume, struct ec_json_writer *w)
+{
+    ec_json_object_begin(w);
+    ec_json_member_string(w, "name", publisher->name);
+    ec_json_member_u64(w, "bytes", publisher->ring_bytes);
+    ec_json_member_u64(w, "blocks", publisher->writer.block_count);
+    if (resume) {
+        ec_json_member_object(w, "resume");
+        ec_json_member_u64(w, "port_id", publisher->port_id);
+        ec_known_links_write(&publisher->readers, true, w);
+        ec_json_object_end(w);
+    }
+    ec_json_object_end(w);
+}
+
+static int take_answer(struct ec_publisher *publisher, struct ec_call *call, struct ec_error *why)
+{
+    uint64_t port_id;
+
+    if (!ec_event_member(call->result, "port_id", UINT32_MAX, &port_id))
+        return ec_fail(why, EC_ERR_INTERNAL, "the daemon's answer has no port_id");
+    publisher->port_id = (uint32_t)port_id;
+    return EC_OK;
+}
+
+static int open_port(struct ec_publisher *publisher, struct ec_error *why)
 {
     struct ec_call call = { .method = "event.port.open",
                             .fds = &publisher->writer.segment.fd,
                             .fd_count = 1 };
     char request[512];
     struct ec_json_writer w;
-    uint64_t port_id, stall_ms;
+    uint64_t stall_ms;
     int rc;
 
     ec_json_writer_init(&w, request, sizeof request - 1);
-    ec_json_object_begin(&w);
-    ec_json_member_string(&w, "name", name);
-    ec_json_member_u64(&w, "bytes", ring_bytes);
-    ec_json_member_u64(&w, "blocks", publisher->writer.block_count);
-    ec_json_object_end(&w);
+    write_open(publisher, false, &w);
     request[w.bytes] = '\0';
     call.params = request;
     rc = ec_connection_call(publisher->client->connection, &call, why);
-    if (rc == EC_OK) {
-        if (ec_event_member(call.result, "port_id", UINT32_MAX, &port_id))
-            publisher->port_id = (uint32_t)port_id;
-        else
-            rc = ec_fail(why, EC_ERR_INTERNAL, "the daemon's answer has no port_id");
-        if (ec_event_member(call.result, "stall_ms", UINT32_MAX, &stall_ms))
-            publisher->writer.stall_ns = (int64_t)stall_ms * 1000000;
-    }
+    if (rc == EC_OK)
+        rc = take_answer(publisher, &call, why);
+    if (rc == EC_OK && ec_event_member(call.result, "stall_ms", UINT32_MAX, &stall_ms))
+        publisher->writer.stall_ns = (int64_t)stall_ms * 1000000;
     ec_call_finish(&call);
     return rc;
+}
+
+bool ec_publisher_hand_back(struct ec_publisher *publisher, bool fresh,
+                            struct ec_handback *handback)
+{
+    struct ec_json_writer w;
+
+    while (fresh && publisher->readers.count > 0)
+        ec_publisher_remove_reader(publisher, publisher->readers.rows[0].id);
+    *handback = (struct ec_handback) { .of_port = true, .id = publisher->port_id };
+    handback->fds[0] = fcntl(publisher->writer.segment.fd, F_DUPFD_CLOEXEC, 3);
+    handback->fd_count = handback->fds[0] >= 0;
+    ec_json_writer_init_growing(&w, ec_handback_grow, NULL, EC_LINE_BYTES);
+    write_open(publisher, !fresh, &w);
+    ec_json_line_end(&w);
+    handback->params = w.base;
+    if (handback->fd_count == 0 || ec_json_writer_status(&w) < 0)
+        return false;
+    handback->params[w.bytes - 1] = '\0'; /* instead of the line end */
+    return true;
+}
+
+int ec_publisher_take_back(struct ec_publisher *publisher, struct ec_call *call,
+                           struct ec_error *why)
+{
+    return take_answer(publisher, call, why);
 }
 
 /* The readers that were there before come as notifications right behind the port's answer, so one more
@@ -169,6 +222,7 @@ int ec_publisher_create(struct ec_client *client, const struct ec_publisher_desc
                                                                         : desc->block_count,
     };
     struct ec_publisher *made = calloc(1, sizeof *made);
+    uint64_t generation = ec_connection_generation(client->connection);
     int rc;
 
     *publisher = NULL;
@@ -177,12 +231,17 @@ int ec_publisher_create(struct ec_client *client, const struct ec_publisher_desc
     made->client = client;
     made->stamp = desc->stamp;
     made->header.sender = client->id;
+    made->ring_bytes = writer.ring_bytes;
+    snprintf(made->name, sizeof made->name, "%s", writer.name);
 #ifdef EC_TSAN
     writer.mirrored = false; /* TSan takes the two addresses of a mirrored ring for two memories */
 #endif
-    rc = ec_port_writer_init(&made->writer, &writer, why);
+    rc = strlen(writer.name) < sizeof made->name
+             ? ec_port_writer_init(&made->writer, &writer, why)
+             : ec_fail(why, EC_ERR_PARAM, "its name has %zu bytes, expected at most %zu",
+                       strlen(writer.name), sizeof made->name - 1);
     if (rc == EC_OK)
-        rc = open_port(made, writer.name, writer.ring_bytes, why);
+        rc = open_port(made, why);
     if (rc < 0) {
         ec_port_writer_finish(&made->writer);
         free(made);
@@ -191,6 +250,10 @@ int ec_publisher_create(struct ec_client *client, const struct ec_publisher_desc
     ec_publisher_stamp(made);
     ec_event_peers_add_publisher(client->event_peers, made);
     await_readers(made);
+    if (generation != ec_connection_generation(client->connection)) {
+        ec_publisher_destroy(made); /* the daemon that came meanwhile may not know it */
+        return ec_fail(why, EC_ERR_DISCONNECTED, "create publisher: the daemon was replaced");
+    }
     *publisher = made;
     return EC_OK;
 }
@@ -210,6 +273,7 @@ void ec_publisher_destroy(struct ec_publisher *publisher)
     ec_call_finish(&call);
     ec_port_writer_finish(&publisher->writer);
     free_readers(ec_port_take_done(&publisher->writer));
+    ec_known_links_finish(&publisher->readers);
     free(publisher);
 }
 

@@ -20,7 +20,7 @@ static int acquire_otherwise(struct ec_client *client, ec_resource resource) COL
 static enum ec_reference_order order_decide(struct ec_client *client);
 static int view_fill(struct ec_client *client, ec_resource resource, struct ec_resource_view *view)
     __attribute__((noinline));
-static int view_copy(const struct ec_client *client, const struct ec_directory_entry *entry,
+static int view_copy(const struct ec_client *client, ec_resource resource,
                      struct ec_resource_view *view);
 static bool image_fits(const struct ec_resource_view *view);
 
@@ -116,23 +116,26 @@ static enum ec_reference_order order_decide(struct ec_client *client)
 /* The resource is held; it is given back when the directory makes no sense. */
 static int view_fill(struct ec_client *client, ec_resource resource, struct ec_resource_view *view)
 {
-    int rc = view_copy(client, entry_of(client, resource), view);
+    int rc = view_copy(client, resource, view);
 
     if (rc < 0)
         ec_resource_release(client, resource);
     return rc;
 }
 
-static int view_copy(const struct ec_client *client, const struct ec_directory_entry *entry,
+static int view_copy(const struct ec_client *client, ec_resource resource,
                      struct ec_resource_view *view)
 {
+    const struct ec_directory_entry *entry = entry_of(client, resource);
+    uint64_t heap_bytes;
+    const unsigned char *heap = ec_client_heap(client, &heap_bytes);
     uint64_t offset = atomic_load_explicit(&entry->offset, memory_order_relaxed);
     uint64_t bytes = atomic_load_explicit(&entry->bytes, memory_order_relaxed);
 
-    if (offset > client->heap.bytes || bytes > client->heap.bytes - offset)
+    if (offset > heap_bytes || bytes > heap_bytes - offset)
         return EC_ERR_LAYOUT;
     *view = (struct ec_resource_view) {
-        .data = (const unsigned char *)client->heap.base + offset,
+        .data = heap + offset,
         .bytes = bytes,
         .content =
             (enum ec_resource_content)atomic_load_explicit(&entry->kind, memory_order_relaxed),
@@ -142,6 +145,13 @@ static int view_copy(const struct ec_client *client, const struct ec_directory_e
         .stride = atomic_load_explicit(&entry->stride, memory_order_relaxed),
         .levels = atomic_load_explicit(&entry->levels, memory_order_relaxed),
     };
+    /* Another daemon may have brought another directory and heap meanwhile. It empties the directory
+     * first, so who still finds the old generation here had the old heap, too. The fence keeps the
+     * loads above before this one. */
+    atomic_thread_fence(memory_order_acquire);
+    if (ec_life_generation(atomic_load_explicit(&entry->life, memory_order_relaxed)) !=
+        ec_handle_generation(resource.value))
+        return EC_ERR_STALE;
     /* A game that walks over rows and levels must stay inside the bytes. */
     return view->content != EC_RESOURCE_IMAGE || image_fits(view) ? EC_OK : EC_ERR_LAYOUT;
 }

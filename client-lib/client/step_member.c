@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "client/client.h"
+#include "client/kept_calls.h"
 #include "foundation/futex.h"
 #include "foundation/json/json_span.h"
 #include "foundation/json/json_writer.h"
@@ -70,9 +71,9 @@ void ec_step_done(struct ec_step_clock *clock)
         ec_step_member_finished(clock, ec_client_now_ns(clock->client));
 }
 
-/* The clock's name, as the page has it. */
+/* The clock's name, as the page has it. phase_ns: one that was given before, or NULL. */
 static int write_params(const struct ec_step_clock *clock, const struct ec_step_join_desc *desc,
-                        char text[PARAMS_BYTES], struct ec_error *why)
+                        const int64_t *phase_ns, char text[PARAMS_BYTES], struct ec_error *why)
 {
     const struct ec_step_snapshot *step =
         &ec_client_clock(clock->client)->step_copy[0][clock->index]; /* a name never changes */
@@ -85,6 +86,8 @@ static int write_params(const struct ec_step_clock *clock, const struct ec_step_
         ec_json_member_boolean(&writer, "required", desc->required);
         ec_json_member_string(&writer, "phase", desc->spread ? "auto" : "same");
         ec_json_member_boolean(&writer, "free_running_speed", desc->free_running_speed);
+        if (phase_ns != NULL)
+            ec_json_member_i64(&writer, "phase_ns", *phase_ns);
         if (desc->budget_ms != 0)
             ec_json_member_u64(&writer, "budget_ms", desc->budget_ms);
         if (desc->start_at_step != 0)
@@ -118,17 +121,32 @@ static int take_join(struct ec_step_clock *clock, struct ec_call *call, struct e
     return EC_OK;
 }
 
+/* For the next daemon: with the phase that this one gave, and at once, since the members before a start
+ * would wait for it twice. */
+static int keep_join(const struct ec_step_clock *clock, const struct ec_step_join_desc *desc,
+                     struct ec_error *why)
+{
+    struct ec_step_join_desc again = *desc;
+    char params[PARAMS_BYTES];
+    int rc;
+
+    again.start_at_step = 0;
+    rc = write_params(clock, &again, &clock->phase_ns, params, why);
+    return rc < 0 ? rc : ec_kept_set_join(clock->client, clock->index, params, clock->bell_fd, why);
+}
+
 int ec_step_join(struct ec_step_clock *clock, const struct ec_step_join_desc *desc,
                  struct ec_error *why)
 {
     struct ec_step_member *record = record_of(clock);
     struct ec_call call = { .method = "clock.group.join" };
+    const uint64_t generation = ec_connection_generation(clock->client->connection);
     char params[PARAMS_BYTES];
     int rc;
 
     if (clock->joined)
         return ec_fail(why, EC_ERR_STATE, "a member of this step clock already");
-    rc = write_params(clock, desc, params, why);
+    rc = write_params(clock, desc, NULL, params, why);
     if (rc < 0)
         return rc;
     /* Before the scheduler looks: what an earlier member left behind says nothing of this one. */
@@ -138,6 +156,12 @@ int ec_step_join(struct ec_step_clock *clock, const struct ec_step_join_desc *de
     if (rc == EC_OK)
         rc = take_join(clock, &call, why);
     ec_call_finish(&call);
+    if (rc == EC_OK)
+        rc = keep_join(clock, desc, why);
+    if (rc == EC_OK && generation != ec_connection_generation(clock->client->connection)) {
+        ec_kept_remove_join(clock->client, clock->index); /* the new one may not know of it */
+        rc = ec_fail(why, EC_ERR_DISCONNECTED, "clock.group.join: the daemon was replaced");
+    }
     if (rc < 0)
         return rc;
     clock->joined = true;
@@ -158,7 +182,7 @@ int ec_step_leave(struct ec_step_clock *clock, struct ec_error *why)
 
     if (!clock->joined)
         return ec_fail(why, EC_ERR_STATE, "no member of this step clock");
-    rc = write_params(clock, NULL, params, why);
+    rc = write_params(clock, NULL, NULL, params, why);
     if (rc < 0)
         return rc;
     call.params = params;
@@ -167,6 +191,7 @@ int ec_step_leave(struct ec_step_clock *clock, struct ec_error *why)
     if (rc < 0)
         return rc;
     atomic_store_explicit(&record_of(clock)->joined, 0, memory_order_relaxed);
+    ec_kept_remove_join(clock->client, clock->index);
     if (clock->bell_fd >= 0)
         close(clock->bell_fd);
     clock->bell_fd = -1;

@@ -2,6 +2,7 @@
 #include <engine-core/subscriber.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,6 +67,7 @@ void ec_subscriber_add_port(struct ec_subscriber *subscriber, struct ec_early *n
     }
     port->port_id = news->port_id;
     port->client_id = news->client_id;
+    port->reader_id = (uint32_t)subscriber->reader_id;
     port->reader_slot = news->reader_slot;
     port->was_there = start != EC_PORT_START_OLDEST;
     port->across_users = news->across_users;
@@ -73,6 +75,12 @@ void ec_subscriber_add_port(struct ec_subscriber *subscriber, struct ec_early *n
     memcpy(port->name, news->name, sizeof port->name);
     port->cursor = news->cursor;
     port->start = start;
+    ec_known_links_add(&subscriber->ports_known, &(struct ec_known_link) {
+                                                     .id = news->port_id,
+                                                     .cursor = news->cursor,
+                                                     .reader_slot = news->reader_slot,
+                                                     .segment = ec_known_link_segment(news->fds[0]),
+                                                 });
     change->added = port;
     post(subscriber, change);
 }
@@ -81,6 +89,7 @@ void ec_subscriber_remove_port(struct ec_subscriber *subscriber, uint32_t port_i
 {
     struct ec_subscriber_change *change = calloc(1, sizeof *change);
 
+    ec_known_links_remove(&subscriber->ports_known, port_id);
     if (change == NULL)
         return; /* the mapping stays until the subscriber ends */
     change->removed_id = port_id;
@@ -178,6 +187,9 @@ static int open_reader(struct ec_subscriber *subscriber, const struct ec_subscri
     if (rc < 0)
         return rc;
     request[w.bytes - 1] = '\0';
+    subscriber->request = strdup(request);
+    if (subscriber->request == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for the request");
     call.params = request;
     rc = ec_connection_call(subscriber->client->connection, &call, why);
     if (rc == EC_OK && (ec_json_bind(call.result, &members) != EC_OK ||
@@ -187,6 +199,7 @@ static int open_reader(struct ec_subscriber *subscriber, const struct ec_subscri
     if (rc == EC_OK) {
         struct ec_cursor_segment *cursors = ec_client_cursors(subscriber->client);
 
+        subscriber->slot = (uint32_t)slot;
         subscriber->epoch = &cursors->sleep[slot].epoch;
         subscriber->rows = cursors->types[slot];
         clear_rows(subscriber->rows);
@@ -194,6 +207,50 @@ static int open_reader(struct ec_subscriber *subscriber, const struct ec_subscri
     }
     ec_call_finish(&call);
     return rc;
+}
+
+bool ec_subscriber_hand_back(struct ec_subscriber *subscriber, bool fresh,
+                             struct ec_handback *handback)
+{
+    struct ec_json_writer w;
+
+    while (fresh && subscriber->ports_known.count > 0)
+        ec_subscriber_remove_port(subscriber, subscriber->ports_known.rows[0].id);
+    *handback = (struct ec_handback) { .id = (uint32_t)subscriber->reader_id, .fd_count = 2 };
+    handback->fds[0] = fcntl(subscriber->doorbell.ring_fd, F_DUPFD_CLOEXEC, 3);
+    handback->fds[1] = fcntl(subscriber->across.ring_fd, F_DUPFD_CLOEXEC, 3);
+    /* The request again, with one more member. */
+    ec_json_writer_init_growing(&w, ec_handback_grow, NULL, EC_LINE_BYTES);
+    ec_json_object_begin(&w);
+    ec_handback_copy_members(&w, subscriber->request);
+    ec_json_member_object(&w, "resume");
+    ec_json_member_u64(&w, "reader_id", fresh ? 0 : subscriber->reader_id);
+    ec_json_member_u64(&w, "slot", subscriber->slot); /* its reading thread uses it right now */
+    ec_known_links_write(&subscriber->ports_known, false, &w);
+    ec_json_object_end(&w);
+    ec_json_object_end(&w);
+    ec_json_line_end(&w);
+    handback->params = w.base;
+    if (handback->fds[0] < 0 || handback->fds[1] < 0 || ec_json_writer_status(&w) < 0)
+        return false;
+    handback->params[w.bytes - 1] = '\0'; /* instead of the line end */
+    return true;
+}
+
+int ec_subscriber_take_back(struct ec_subscriber *subscriber, struct ec_call *call,
+                            struct ec_error *why)
+{
+    static const char *const names[] = { "reader_id", "slot", "ports" };
+    struct ec_json_span values[3] = { { 0 } };
+    struct ec_json_fields members = { .names = names, .values = values, .count = 3 };
+    uint64_t reader_id, slot;
+
+    if (ec_json_bind(call->result, &members) != EC_OK ||
+        ec_json_get_u64(values[0], &reader_id) != EC_OK || reader_id > UINT32_MAX ||
+        ec_json_get_u64(values[1], &slot) != EC_OK || slot != subscriber->slot)
+        return ec_fail(why, EC_ERR_INTERNAL, "the daemon's answer has no reader_id and slot");
+    subscriber->reader_id = reader_id;
+    return take_ports(subscriber, call, values[2], why);
 }
 
 static void free_all(struct ec_subscriber *subscriber)
@@ -218,6 +275,8 @@ static void free_all(struct ec_subscriber *subscriber)
     ec_doorbell_finish(&subscriber->across);
     if (subscriber->loop_fd >= 0)
         close(subscriber->loop_fd);
+    ec_known_links_finish(&subscriber->ports_known);
+    free(subscriber->request);
     free(subscriber);
 }
 
@@ -262,6 +321,7 @@ static void sync_reader(struct ec_subscriber *subscriber)
 int ec_subscriber_create(struct ec_client *client, const struct ec_subscriber_desc *desc,
                          struct ec_subscriber **subscriber, struct ec_error *why)
 {
+    const uint64_t generation = ec_connection_generation(client->connection);
     struct ec_subscriber *made;
     int rc = check_desc(desc, why);
 
@@ -301,6 +361,10 @@ int ec_subscriber_create(struct ec_client *client, const struct ec_subscriber_de
     }
     ec_event_peers_add_subscriber(client->event_peers, made);
     sync_reader(made);
+    if (generation != ec_connection_generation(client->connection)) {
+        ec_subscriber_destroy(made); /* the daemon that came meanwhile may not know it */
+        return ec_fail(why, EC_ERR_DISCONNECTED, "create subscriber: the daemon was replaced");
+    }
     *subscriber = made;
     return EC_OK;
 }

@@ -53,7 +53,12 @@ struct ec_subscriber {
     struct ec_mailbox changes; /* from the service thread */
     struct ec_client *client;
     struct ec_subscriber *next;
+
+    /* With the mutex of the event peers once others know the subscriber. */
     uint64_t reader_id;
+    uint32_t slot; /* in the cursor segment */
+    char *request; /* owned: how it was opened, a JSON object */
+    struct ec_known_links ports_known;
 };
 
 static inline struct ec_subscriber_change *ec_subscriber_change_of(struct ec_mail *mail)

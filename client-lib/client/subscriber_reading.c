@@ -28,8 +28,8 @@ static void add_port(struct ec_subscriber *subscriber, struct ec_peer_port *port
     struct ec_cursor_slot *slot = &ec_client_cursors(subscriber->client)->cursor[port->cursor];
 
     ec_port_reading_init(&port->reading, &port->view, slot,
-                         ec_cursor_owner((uint32_t)subscriber->reader_id, port->port_id),
-                         port->start, subscriber->history);
+                         ec_cursor_owner(port->reader_id, port->port_id), port->start,
+                         subscriber->history);
     subscriber->is_rung_across |= port->across_users;
     port->next = subscriber->ports;
     subscriber->ports = port;

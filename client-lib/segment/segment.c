@@ -124,6 +124,26 @@ int ec_segment_map_init(struct ec_segment_map *map, int fd, uint32_t kind, uint6
     return EC_OK;
 }
 
+int ec_segment_map_replace(struct ec_segment_map *map, int fd, uint32_t kind, uint64_t bytes_max,
+                           struct ec_error *why)
+{
+    struct ec_segment_header header;
+    uint64_t bytes;
+    int rc = file_check(fd, kind, map->bytes, bytes_max, &bytes, why);
+
+    if (rc == EC_OK)
+        rc = header_copy(fd, &header, why);
+    if (rc == EC_OK)
+        rc = ec_segment_check(&header, kind, bytes, why);
+    if (rc == EC_OK && mmap((void *)(uintptr_t)map->base, map->bytes, PROT_READ,
+                            MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+        rc = ec_fail(why, EC_ERR_SYSTEM, "mmap %" PRIu64 " bytes: %s", map->bytes, strerror(errno));
+    if (rc < 0)
+        return ec_error_prefix(why, rc, "map segment fd %d again", fd);
+    map->header = header;
+    return EC_OK;
+}
+
 int ec_segment_map_mirror(struct ec_segment_map *map, int fd, uint64_t offset, struct ec_error *why)
 {
     uint64_t mapped_bytes;
@@ -269,7 +289,9 @@ static int file_check(int fd, uint32_t kind, uint64_t bytes_min, uint64_t bytes_
     if ((seals & SIZE_SEALS) != SIZE_SEALS)
         return ec_fail(why, EC_ERR_LAYOUT, "seals are 0x%x, expected SHRINK and GROW (0x%x)",
                        (unsigned)seals, (unsigned)SIZE_SEALS);
-    if (kind != EC_SEGMENT_HEAP && (seals & WRITE_SEALS) == 0)
+    /* A daemon that keeps its segments over a restart has to map them writable again. */
+    if (kind != EC_SEGMENT_HEAP && kind != EC_SEGMENT_CLOCK && kind != EC_SEGMENT_DIRECTORY &&
+        (seals & WRITE_SEALS) == 0)
         return ec_fail(why, EC_ERR_LAYOUT, "seals are 0x%x, expected FUTURE_WRITE (0x%x)",
                        (unsigned)seals, (unsigned)F_SEAL_FUTURE_WRITE);
     *bytes = (uint64_t)st.st_size;

@@ -47,13 +47,20 @@ struct ec_segment_map {
     struct ec_segment_header header; /* the checked copy */
 };
 
-/* Check seals (SHRINK, GROW, and FUTURE_WRITE or WRITE unless the kind is the heap), size and header
+/* Check seals (SHRINK, GROW, and FUTURE_WRITE or WRITE unless the daemon writes the kind), size and header
  * against the kind, then map read-only. bytes_min and bytes_max bound the size of the file.
  *
  * Returns EC_OK, EC_ERR_LAYOUT (the text names the field with both values), EC_ERR_SIZE or
  * EC_ERR_SYSTEM; then nothing stays mapped. */
 int ec_segment_map_init(struct ec_segment_map *map, int fd, uint32_t kind, uint64_t bytes_min,
                         uint64_t bytes_max, struct ec_error *why);
+/* Map another file in the place of the one that is mapped, at the same address: who reads meanwhile
+ * sees one or the other. Checks as ec_segment_map_init; the file may be larger than the one before, of
+ * which only so much is mapped, but not smaller. Not for mirrored ones.
+ *
+ * Returns as ec_segment_map_init, and EC_ERR_SIZE (smaller); then the one before stays. */
+int ec_segment_map_replace(struct ec_segment_map *map, int fd, uint32_t kind, uint64_t bytes_max,
+                           struct ec_error *why);
 /* Map again so that [offset, bytes) appears twice in a row; for rings, whose offset is checked first. */
 int ec_segment_map_mirror(struct ec_segment_map *map, int fd, uint64_t offset,
                           struct ec_error *why);

@@ -21,8 +21,8 @@
 #include <uv.h>
 
 #include "clients/clients_private.h"
-#include "clients/peer.h"
 #include "daemon/config.h"
+#include "daemon/heritage.h"
 #include "daemon/log.h"
 #include "daemon/services.h"
 #include "foundation/real_time.h"
@@ -34,20 +34,14 @@ struct process_watch {
     struct client_private *client;
 };
 
-static struct client_private *client_create(const struct peer *peer, enum ec_role role,
-                                            const struct client_output *output, void *connection);
-static void client_free(struct client_private *own);
 static int user_check(const struct clients *clients, const struct peer *peer, struct ec_error *why);
-static int watch_start(struct clients *clients, struct client_private *own, struct ec_error *why);
 static void watch_stop(struct client_private *own);
 static void on_process_end(uv_poll_t *poll, int status, int events);
 static void process_ended(struct clients *clients, struct client_private *own);
 static void hang_up(struct clients *clients, struct client_private *own, const char *reason);
-static void unlist(struct clients *clients, struct client_private *own);
 static void give_back(struct client *client);
 static void tell_attached(struct clients *clients, struct client *client);
 static void tell_left(struct clients *clients, struct client *client);
-static void tell_ended(struct clients *clients, struct client *client);
 
 int clients_init(struct services *services, struct ec_error *why)
 {
@@ -67,7 +61,13 @@ int clients_init(struct services *services, struct ec_error *why)
                   (unsigned)geteuid());
     }
     services->clients = clients;
+    clients->last_id = heritage_last_id(services->heritage, HERITAGE_CLIENT);
     return EC_OK;
+}
+
+int clients_post_init(struct services *services, struct ec_error *why)
+{
+    return returning_open(services->clients, why);
 }
 
 /* The modules that hooked themselves in are gone already: nobody is told. */
@@ -77,16 +77,17 @@ void clients_shutdown(struct services *services)
 
     if (clients == NULL)
         return;
+    returning_close(clients);
     while (clients->live != NULL) {
         struct client_private *own = clients->live;
 
-        unlist(clients, own);
+        client_unlist(clients, own);
         client_free(own);
     }
     while (clients->dead != NULL) {
         struct client_private *own = clients->dead;
 
-        unlist(clients, own);
+        client_unlist(clients, own);
         client_free(own);
     }
     free(clients);
@@ -112,7 +113,7 @@ int clients_connect(struct clients *clients, int socket_fd, const struct client_
                      config_string(clients->services->config, EC_CONFIG_control_group));
     if (rc == EC_OK && role != EC_ROLE_OPERATOR)
         rc = user_check(clients, &peer, why);
-    own = rc == EC_OK ? client_create(&peer, role, output, connection) : NULL;
+    own = rc == EC_OK ? client_make(&peer, role, output, connection) : NULL;
     if (rc == EC_OK && own == NULL)
         rc = ec_fail(why, EC_ERR_MEMORY, "no memory for a client");
     if (rc < 0) {
@@ -139,6 +140,7 @@ int clients_introduce(struct clients *clients, struct client *client, const char
     do
         client->id = ++clients->last_id;
     while (client->id == 0); /* after 2^32 hellos */
+    heritage_note_id(clients->services->heritage, HERITAGE_CLIENT, client->id);
     strncpy(client->name, name, sizeof client->name - 1);
     client->role = role;
     DL_DELETE(clients->live, own);
@@ -156,8 +158,8 @@ void clients_hang_up(struct clients *clients, struct client *client, const char 
     closed_clients_add(&clients->closed, client, ec_real_ns());
     client->connection = NULL;
     if (client->state == CLIENT_GONE && own->watch == NULL) { /* nothing of it can outlive it */
-        unlist(clients, own);
-        tell_ended(clients, client);
+        client_unlist(clients, own);
+        clients_tell_ended(clients, client);
     }
     if (!own->listed)
         client_free(own);
@@ -278,7 +280,8 @@ int clients_may_attach(struct clients *clients, const struct client *client, str
 int clients_attach(struct clients *clients, struct client *client, struct attachment *attachment,
                    int fds[ATTACH_PARTS], int64_t clock_offset_ns, struct ec_error *why)
 {
-    int rc = watch_start(clients, client->private, why);
+    struct client_private *own = client->private;
+    int rc = client_watch(clients, own, why);
 
     if (rc < 0)
         return rc;
@@ -292,8 +295,9 @@ int clients_attach(struct clients *clients, struct client *client, struct attach
         fds[i] = -1;
     client->clock_offset_ns = clock_offset_ns;
     client->attached = true;
-    log_info("clients", "client %u (%s, pid %d) attached", client->id, client->name,
-             (int)client->pid);
+    log_info("clients", "client %u (%s, pid %d) %s", client->id, client->name, (int)client->pid,
+             own->resumes != NULL ? "is back" : "attached");
+    returning_attached(clients, own);
     tell_attached(clients, client);
     return EC_OK;
 }
@@ -315,14 +319,15 @@ int clients_detach(struct clients *clients, struct client *client, struct ec_err
     client->attached = false;
     give_back(client);
     ec_segment_map_finish(&client->client_map);
-    tell_ended(clients, client);
+    clients_tell_ended(clients, client);
     log_info("clients", "client %u (%s, pid %d) detached", client->id, client->name,
              (int)client->pid);
+    returning_over(clients, client->private);
     return EC_OK;
 }
 
-static struct client_private *client_create(const struct peer *peer, enum ec_role role,
-                                            const struct client_output *output, void *connection)
+struct client_private *client_make(const struct peer *peer, enum ec_role role,
+                                   const struct client_output *output, void *connection)
 {
     struct client_private *own = calloc(1, sizeof *own);
 
@@ -347,7 +352,7 @@ static struct client_private *client_create(const struct peer *peer, enum ec_rol
     return own;
 }
 
-static void client_free(struct client_private *own)
+void client_free(struct client_private *own)
 {
     watch_stop(own);
     give_back(&own->client);
@@ -374,7 +379,7 @@ static int user_check(const struct clients *clients, const struct peer *peer, st
                    (unsigned)peer->uid, count, most);
 }
 
-static int watch_start(struct clients *clients, struct client_private *own, struct ec_error *why)
+int client_watch(struct clients *clients, struct client_private *own, struct ec_error *why)
 {
     struct process_watch *watch = calloc(1, sizeof *watch);
     int rc;
@@ -435,21 +440,23 @@ static void process_ended(struct clients *clients, struct client_private *own)
     if (client->state == CLIENT_CONNECTED)
         hang_up(clients, own, "process ended");
     watch_stop(own);
-    unlist(clients, own);
+    client_unlist(clients, own);
     client->state = CLIENT_DEAD;
     client->ended_ns = ec_real_ns();
     client->attached = false;
     give_back(client);
     close(own->pidfd);
     own->pidfd = -1;
-    tell_ended(clients, client);
+    if (!own->lapsed)
+        clients_tell_ended(clients, client);
+    returning_over(clients, own);
 
     own->listed = true;
     DL_APPEND(clients->dead, own);
     if (++clients->dead_count > CLIENTS_DEAD_MAX) {
         struct client_private *oldest = clients->dead;
 
-        unlist(clients, oldest);
+        client_unlist(clients, oldest);
         if (oldest->hung_up)
             client_free(oldest);
     }
@@ -467,9 +474,10 @@ static void hang_up(struct clients *clients, struct client_private *own, const c
     log_debug("clients", "client %u (%s, pid %d) hung up: %s", client->id, client->name,
               (int)client->pid, reason);
     tell_left(clients, client);
+    returning_gone(clients, own);
 }
 
-static void unlist(struct clients *clients, struct client_private *own)
+void client_unlist(struct clients *clients, struct client_private *own)
 {
     assert(own->listed);
     own->listed = false;
@@ -509,7 +517,7 @@ static void tell_left(struct clients *clients, struct client *client)
             clients->hooks[i].hooks.left(clients->hooks[i].context, client);
 }
 
-static void tell_ended(struct clients *clients, struct client *client)
+void clients_tell_ended(struct clients *clients, struct client *client)
 {
     for (unsigned i = 0; i < clients->hook_count; i++)
         if (clients->hooks[i].hooks.ended != NULL)

@@ -6,8 +6,9 @@
  *   hang-up      subscriptions, ports and readers end; others are told
  *   process end  (pidfd, or hang-up of a client that never attached) references end
  *
- * The references of a process that still lives stay after a hang-up: nothing is freed under a running
- * game because of a broken connection. The segments of the last dead clients are kept, so that their
+ * The references of a process that still lives stay after a hang-up for client.grace_s: nothing is freed
+ * under a running game because of a broken connection. In that time it may come back as the client that
+ * it was (clients_resume), to this run of the daemon or to a later one. The segments of the last dead clients are kept, so that their
  * memory can still be reported.
  *
  * Thread: loop. */
@@ -80,6 +81,8 @@ struct client {
 };
 
 int clients_init(struct services *services, struct ec_error *why); /* module phase */
+int clients_post_init(struct services *services,
+                      struct ec_error *why); /* knows who may come back */
 void clients_shutdown(struct services *services);
 
 /* A connection was accepted. The role comes from uid and gid: the daemon's uid and root are operator,
@@ -91,6 +94,18 @@ int clients_connect(struct clients *clients, int socket_fd, const struct client_
  * or EC_ERR_PERMISSION (the role is more than role_max). */
 int clients_introduce(struct clients *clients, struct client *client, const char *name,
                       enum ec_role role, struct ec_error *why);
+/* It says hello as the client that it was before its connection, or the daemon, broke: it gets that id
+ * and name again if it is the same process. What it held is taken over when it attaches.
+ *
+ * Returns EC_OK, EC_ERR_NOT_FOUND (that id is not waited for, or is another process; it may introduce
+ * itself), EC_ERR_STATE (it has an id already) or EC_ERR_PERMISSION (the role is more than role_max). */
+int clients_resume(struct clients *clients, struct client *client, uint32_t id, enum ec_role role,
+                   struct ec_error *why);
+/* It has handed back all that it had. */
+void clients_resumed(struct clients *clients, struct client *client);
+/* How many clients of the last run may still come back: what they hold is not known, so nothing may be
+ * freed. It ends when they are back or dead, and after client.grace_s. */
+unsigned clients_awaited(const struct clients *clients);
 /* The connection ended. The client may be freed before this returns. */
 void clients_hang_up(struct clients *clients, struct client *client, const char *reason);
 
@@ -108,11 +123,14 @@ unsigned clients_count(struct clients *clients);                   /* that said 
  *             attached says whether there was more than that. Who detaches and hangs up later leaves
  *             twice, the second time not attached.
  *   ended     its references count no more: its process ended, it detached, or it hung up and was not
- *             attached. It is not attached now, and out of clients_next() unless it detached */
+ *             attached, or did not come back in time. It is not attached now, and out of
+ *             clients_next() unless it detached or its process lives
+ *   settled   all that came back have handed back what they had, and nobody is awaited any more */
 struct client_hooks {
     void (*attached)(void *context, struct client *client);
     void (*left)(void *context, struct client *client);
     void (*ended)(void *context, struct client *client);
+    void (*settled)(void *context);
     /* Write further members of client.get, such as "ports":[…], into the open object. */
     void (*describe)(void *context, struct client *client, struct ec_json_writer *writer);
 };

@@ -80,6 +80,22 @@ int cmd_client_detach(struct request *request)
     return EC_OK;
 }
 
+int cmd_client_resumed(struct request *request)
+{
+    struct clients *clients = request->services->clients;
+    struct client *client = request->client;
+
+    if (!client->attached)
+        return ec_fail(request->why, EC_ERR_STATE, "client %u is not attached", client->id);
+    if (request_would(request, "wait no more for what client %u hands back", client->id))
+        return EC_OK;
+    clients_resumed(clients, client);
+    ec_json_object_begin(request->result);
+    ec_json_member_u64(request->result, "awaited", clients_awaited(clients));
+    ec_json_object_end(request->result);
+    return EC_OK;
+}
+
 int cmd_client_list(struct request *request)
 {
     const struct params_client_list *params = request->params;
@@ -279,7 +295,9 @@ static void write_client(struct request *request, const struct client *client)
     ec_json_member_u64(writer, "uid", client->uid);
     ec_json_member_string(writer, "role", ec_role_name(client->role));
     ec_json_member_string(writer, "state",
-                          client->state == CLIENT_CONNECTED ? "connected" : "gone");
+                          client->state == CLIENT_CONNECTED ? "connected"
+                          : client->private->awaited        ? "awaited"
+                                                            : "gone");
     ec_json_member_boolean(writer, "attached", client->attached);
     ec_json_member_i64(writer, "since_ns", client->since_ns);
     ec_json_member_u64(writer, "hard_refs", references.hard);

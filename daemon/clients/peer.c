@@ -20,7 +20,6 @@
 
 static void read_groups(int socket_fd, struct peer *peer);
 static int read_pidfd(int socket_fd, const struct peer *peer);
-static bool process_identity(pid_t pid, uid_t *uid, uint64_t *start);
 
 int peer_of(int socket_fd, struct peer *peer, struct ec_error *why)
 {
@@ -58,12 +57,12 @@ int peer_pidfd_open(pid_t pid, uid_t uid)
     uint64_t start_before, start_after;
     int pidfd;
 
-    if (pid <= 0 || !process_identity(pid, &uid_before, &start_before) || uid_before != uid)
+    if (pid <= 0 || !peer_process(pid, &uid_before, &start_before) || uid_before != uid)
         return -1;
     pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (pidfd < 0)
         return -1;
-    if (!process_identity(pid, &uid_after, &start_after) || uid_after != uid ||
+    if (!peer_process(pid, &uid_after, &start_after) || uid_after != uid ||
         start_after != start_before) {
         close(pidfd);
         return -1;
@@ -111,8 +110,7 @@ static int read_pidfd(int socket_fd, const struct peer *peer)
     return errno == ENOPROTOOPT ? peer_pidfd_open(peer->pid, peer->uid) : -1;
 }
 
-/* Effective uid and start time (clock ticks since boot) of a process. */
-static bool process_identity(pid_t pid, uid_t *uid, uint64_t *start)
+bool peer_process(pid_t pid, uid_t *uid, uint64_t *start)
 {
     char path[64], text[1024];
     const char *fields;

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "foundation/error.h"
@@ -29,6 +30,10 @@ int peer_of(int socket_fd, struct peer *peer, struct ec_error *why);
 /* What a peer may be: the daemon's own uid and root are operator, members of the group are game, and
  * others none. group is NULL when there is no such group. */
 enum ec_role peer_role(const struct peer *peer, uid_t own_uid, const gid_t *group);
+
+/* Effective uid and start time (clock ticks since boot) of a process: with its number they name it for
+ * as long as the host runs. false: there is none that can be seen. */
+bool peer_process(pid_t pid, uid_t *uid, uint64_t *start);
 
 /* A descriptor of a process by its number. The number may have gone to another process since: it is
  * taken only if uid and start time are the same before and after. Returns -1 for none. */

@@ -46,6 +46,23 @@ static void write_counters(const struct counters *counters, struct ec_json_write
 static int64_t real_ns(void);
 static uint64_t resident_bytes(void);
 
+/* "resume": {"instance", "client_id"}. The instance is for people: process and lease decide. */
+static int parse_resume(const struct param *param, uint32_t *id, struct ec_error *why)
+{
+    static const char *const names[] = { "instance", "client_id" };
+    struct ec_json_span values[2] = { { 0 } };
+    struct ec_json_fields fields = { .names = names, .values = values, .count = 2 };
+    uint64_t instance, number;
+
+    if (ec_json_bind(param->span, &fields) < 0 || fields.unknown.bytes != 0 ||
+        ec_json_get_hex64(values[0], &instance) < 0 || ec_json_get_u64(values[1], &number) < 0 ||
+        number == 0 || number > UINT32_MAX)
+        return ec_fail(why, EC_ERR_PARAM,
+                       "parameter resume: expected {\"instance\": \"0x…\", \"client_id\": n}");
+    *id = (uint32_t)number;
+    return EC_OK;
+}
+
 int cmd_core_hello(struct request *request)
 {
     const struct params_core_hello *params = request->params;
@@ -53,6 +70,8 @@ int cmd_core_hello(struct request *request)
     struct client *client = request->client;
     struct ec_json_writer *w = request->result;
     enum ec_role role;
+    uint32_t before = 0;
+    bool resumed = false;
     int rc;
 
     if (params->protocol.integer != EC_PROTOCOL) {
@@ -65,7 +84,14 @@ int cmd_core_hello(struct request *request)
                        (long long)params->protocol.integer, EC_PROTOCOL);
     }
     rc = parse_role(&params->role, client->role_max, &role, request->why);
-    if (rc == EC_OK)
+    if (rc == EC_OK && params->resume.present)
+        rc = parse_resume(&params->resume, &before, request->why);
+    if (rc == EC_OK && before != 0) {
+        rc = clients_resume(services->clients, client, before, role, request->why);
+        resumed = rc == EC_OK;
+        rc = rc == EC_ERR_NOT_FOUND ? EC_OK : rc; /* then it is a new one */
+    }
+    if (rc == EC_OK && !resumed)
         rc = clients_introduce(services->clients, client, params->name.string, role, request->why);
     if (rc < 0)
         return rc;
@@ -75,6 +101,7 @@ int cmd_core_hello(struct request *request)
     ec_json_member_i64(w, "protocol", EC_PROTOCOL);
     ec_json_member_hex64(w, "instance", services->instance);
     ec_json_member_u64(w, "client_id", client->id);
+    ec_json_member_boolean(w, "resumed", resumed);
     ec_json_member_string(w, "role", ec_role_name(client->role));
     write_features(w);
     write_limits(services->config, w);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "daemon/config.h"
+#include "daemon/heritage.h"
 #include "daemon/log.h"
 #include "daemon/segments.h"
 #include "daemon/services.h"
@@ -125,8 +126,12 @@ static int open_own_port(struct events *events, struct ec_error *why)
 #endif
     rc = ec_port_writer_init(&events->writer, &desc, why);
     if (rc == EC_OK)
-        rc = routes_open_port(&events->routes, events->owner, desc.name, desc.ring_bytes,
-                              events->writer.segment.fd, &events->writer, &events->port, why);
+        rc = routes_open_port(&events->routes, events->owner,
+                              &(struct route_port_desc) { .name = desc.name,
+                                                          .ring_bytes = desc.ring_bytes,
+                                                          .fd = events->writer.segment.fd,
+                                                          .own = &events->writer },
+                              &events->port, why);
     return rc;
 }
 
@@ -227,6 +232,13 @@ static void client_left(void *context, struct client *client)
     events_publish_system(events, EC_SYSTEM_client_left, &left);
 }
 
+static void clients_settled(void *context)
+{
+    struct events *events = context;
+
+    routes_end_claims(&events->routes);
+}
+
 /* ---- life ------------------------------------------------------------------------------------ */
 
 static void on_rate_timer(uv_timer_t *timer)
@@ -251,6 +263,7 @@ int events_init(struct services *services, struct ec_error *why)
 {
     static const struct client_hooks hooks = { .attached = client_attached,
                                                .left = client_left,
+                                               .settled = clients_settled,
                                                .describe = events_describe_client };
     struct events *events = calloc(1, sizeof *events);
     int rc;
@@ -262,6 +275,9 @@ int events_init(struct services *services, struct ec_error *why)
     events->writer.segment.fd = -1;
     events->routes = (struct routes) {
         .types = &events->types,
+        .heritage = services->heritage,
+        .last_port_id = heritage_last_id(services->heritage, HERITAGE_PORT),
+        .last_reader_id = heritage_last_id(services->heritage, HERITAGE_READER),
         .daemon = { events, own_reader_added, own_reader_removed, own_port_added,
                     own_port_removed },
     };

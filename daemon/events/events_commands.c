@@ -274,8 +274,10 @@ int cmd_event_publish(struct request *request)
 }
 
 /* Names of types or "*" into ids; none for all. lossy: every one of them is lossy only. */
-static int parse_types(struct request *request, struct ec_json_span span, uint64_t *ids,
-                       uint32_t *count, bool *lossy)
+/* A reader that comes back may want types whose programs are not back yet: their ids follow from their
+ * names, and until they are known none of them is taken for lossy. */
+static int parse_types(struct request *request, struct ec_json_span span, bool resumes,
+                       uint64_t *ids, uint32_t *count, bool *lossy)
 {
     struct ec_json_iterator elements = ec_json_iterate(span);
     struct ec_json_span element;
@@ -296,11 +298,12 @@ static int parse_types(struct request *request, struct ec_json_span span, uint64
         if (ec_json_get_text(element, name, sizeof name) != EC_OK)
             return ec_fail(request->why, EC_ERR_PARAM, "types[%u]: expected a name of 1..%d bytes",
                            *count, EVENT_NAME_BYTES - 1);
-        type = find_type(request, name);
-        if (type == NULL)
+        type = resumes ? event_types_find_name(&request->services->events->types, name)
+                       : find_type(request, name);
+        if (type == NULL && !resumes)
             return EC_ERR_TYPE;
-        ids[(*count)++] = type->id;
-        *lossy &= type->lossy;
+        ids[(*count)++] = type != NULL ? type->id : ec_event_type_id(name);
+        *lossy &= type != NULL && type->lossy;
     }
     return *count != 0 ? EC_OK
                        : ec_fail(request->why, EC_ERR_PARAM, "types is empty: \"*\" means all");
@@ -314,7 +317,7 @@ int cmd_event_subscribe(struct request *request)
     struct subscription_desc desc = { .types = types };
     uint32_t id = 0;
     bool lossy;
-    int rc = parse_types(request, params->types.span, types, &desc.type_count, &lossy);
+    int rc = parse_types(request, params->types.span, false, types, &desc.type_count, &lossy);
 
     if (rc == EC_OK)
         rc = feed_parse_pace(&params->mode, &params->max_rate_hz, &desc.feed, request->why);
@@ -356,11 +359,40 @@ static struct route_owner *find_owner(struct request *request)
     return owner;
 }
 
+/* "resume" of a port {port_id, readers} or a reader {reader_id, slot, ports}: who it was, and what it
+ * says of others. slot is NULL for a port. Finish claims afterwards. */
+static int parse_resume(const struct param *param, uint32_t *id, uint32_t *slot,
+                        struct claims *claims, struct ec_error *why)
+{
+    const bool of_port = slot == NULL;
+    const char *names[] = { of_port ? "port_id" : "reader_id", of_port ? "readers" : "ports",
+                            "slot" };
+    struct ec_json_span values[3] = { { 0 } };
+    struct ec_json_fields fields = { .names = names, .values = values, .count = of_port ? 2 : 3 };
+    uint64_t number, place = 0;
+
+    if (!param->present)
+        return EC_OK;
+    if (ec_json_bind(param->span, &fields) < 0 || fields.unknown.bytes != 0 ||
+        ec_json_get_u64(values[0], &number) < 0 || (of_port && number == 0) ||
+        number > UINT32_MAX || ec_json_type_of(values[1]) != EC_JSON_ARRAY ||
+        (!of_port && (ec_json_get_u64(values[2], &place) < 0 || place >= EC_READERS_MAX)))
+        return ec_fail(why, EC_ERR_PARAM, "resume: expected {%s, %s%s}", names[0], names[1],
+                       of_port ? "" : ", slot");
+    *id = (uint32_t)number;
+    if (!of_port)
+        *slot = (uint32_t)place;
+    return claims_read(claims, values[1], of_port, why);
+}
+
 int cmd_event_port_open(struct request *request)
 {
     const struct params_event_port_open *params = request->params;
     struct events *events = request->services->events;
     struct route_owner *owner = find_owner(request);
+    struct claims claims = { 0 };
+    struct route_port_desc desc = { .name = params->name.string,
+                                    .ring_bytes = (uint64_t)params->bytes.integer };
     struct route_port *port;
     int rc;
 
@@ -371,9 +403,12 @@ int cmd_event_port_open(struct request *request)
                        request->fd_count);
     if (request_would(request, "open port %s", params->name.string))
         return EC_OK;
-    rc = routes_open_port(&events->routes, owner, params->name.string,
-                          (uint64_t)params->bytes.integer, request->fds[0], NULL, &port,
-                          request->why);
+    desc.fd = request->fds[0];
+    rc = parse_resume(&params->resume, &desc.id, NULL, &claims, request->why);
+    desc.claims = params->resume.present ? &claims : NULL;
+    if (rc == EC_OK)
+        rc = routes_open_port(&events->routes, owner, &desc, &port, request->why);
+    claims_finish(&claims);
     if (rc < 0)
         return ec_error_prefix(request->why, rc, "open port %s", params->name.string);
     if (params->blocks.present && params->blocks.integer != port->view.block_count) {
@@ -467,6 +502,8 @@ static int write_reader_ports(struct request *request, const struct route_reader
     for (const struct route_link *link = reader->links; link != NULL; link = link->next_of_reader) {
         int rc;
 
+        if (link->restored) /* it knows */
+            continue;
         if (count++ >= REPLY_PORTS_MAX) {
             routes_tell_reader(&request->services->events->routes, link);
             continue;
@@ -516,6 +553,8 @@ int cmd_event_reader_open(struct request *request)
     uint32_t count;
     bool wants_lossy, lossy;
     struct start start = { EC_PORT_START_TAIL, 0 };
+    struct claims claims = { 0 };
+    struct route_reader_desc desc = { .foreign_only = params->foreign.boolean, .types = types };
     int rc;
 
     if (owner == NULL)
@@ -528,22 +567,23 @@ int cmd_event_reader_open(struct request *request)
     if (rc == EC_OK)
         rc = parse_start(&params->start, &start, request->why);
     if (rc == EC_OK)
-        rc = parse_types(request, params->types.span, types, &count, &lossy);
+        rc =
+            parse_types(request, params->types.span, params->resume.present, types, &count, &lossy);
     if (rc == EC_OK)
         rc = check_bells(request);
     if (rc == EC_OK && request_would(request, "open a reader of %u types (0: all)", count))
         return EC_OK;
     if (rc == EC_OK)
-        rc = routes_open_reader(&events->routes, owner,
-                                &(struct route_reader_desc) {
-                                    .reliable = !wants_lossy && !lossy,
-                                    .foreign_only = params->foreign.boolean,
-                                    .types = types,
-                                    .type_count = count,
-                                    .bell_fd = request->fd_count > 0 ? request->fds[0] : -1,
-                                    .bell_across_fd = request->fd_count > 1 ? request->fds[1] : -1,
-                                },
-                                &reader, request->why);
+        rc = parse_resume(&params->resume, &desc.id, &desc.slot, &claims, request->why);
+    if (rc == EC_OK) {
+        desc.reliable = !wants_lossy && !lossy;
+        desc.type_count = count;
+        desc.bell_fd = request->fd_count > 0 ? request->fds[0] : -1;
+        desc.bell_across_fd = request->fd_count > 1 ? request->fds[1] : -1;
+        desc.claims = params->resume.present ? &claims : NULL;
+        rc = routes_open_reader(&events->routes, owner, &desc, &reader, request->why);
+    }
+    claims_finish(&claims);
     if (rc < 0)
         return rc;
     for (unsigned i = 0; i < request->fd_count; i++)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "daemon/heritage.h"
 #include "daemon/log.h"
 #include "foundation/doorbell.h"
 #include "segment/event_port.h"
@@ -94,21 +95,25 @@ static void tell_publisher_added(struct routes *routes, const struct route_link 
     notify(link->port->owner->client, "event.reader.added", &w, fds, 2);
 }
 
-static void tell_publisher_removed(struct routes *routes, const struct route_link *link)
+static void notify_reader_removed(const struct route_port *port, uint32_t reader_id)
 {
     char text[128];
     struct ec_json_writer w;
 
-    if (link->port->owner->client == NULL) {
-        routes->daemon.reader_removed(routes->daemon.context, link);
-        return;
-    }
     ec_json_writer_init(&w, text, sizeof text);
     ec_json_object_begin(&w);
-    ec_json_member_u64(&w, "port_id", link->port->id);
-    ec_json_member_u64(&w, "reader_id", link->reader->id);
+    ec_json_member_u64(&w, "port_id", port->id);
+    ec_json_member_u64(&w, "reader_id", reader_id);
     ec_json_object_end(&w);
-    notify(link->port->owner->client, "event.reader.removed", &w, NULL, 0);
+    notify(port->owner->client, "event.reader.removed", &w, NULL, 0);
+}
+
+static void tell_publisher_removed(struct routes *routes, const struct route_link *link)
+{
+    if (link->port->owner->client == NULL)
+        routes->daemon.reader_removed(routes->daemon.context, link);
+    else
+        notify_reader_removed(link->port, link->reader->id);
 }
 
 static void tell_reader_added(struct routes *routes, const struct route_link *link)
@@ -136,25 +141,41 @@ static void tell_reader_added(struct routes *routes, const struct route_link *li
     notify(link->reader->owner->client, "event.port.added", &w, &link->port->fd, 1);
 }
 
-static void tell_reader_removed(struct routes *routes, const struct route_link *link)
+static void notify_port_removed(const struct route_owner *owner, uint32_t port_id)
 {
     char text[64];
     struct ec_json_writer w;
 
+    ec_json_writer_init(&w, text, sizeof text);
+    ec_json_object_begin(&w);
+    ec_json_member_u64(&w, "port_id", port_id);
+    ec_json_object_end(&w);
+    notify(owner->client, "event.port.removed", &w, NULL, 0);
+}
+
+static void tell_reader_removed(struct routes *routes, const struct route_link *link)
+{
     if (link->reader->owner->client == NULL) {
         routes->daemon.port_removed(routes->daemon.context, link->port);
         return;
     }
-    ec_json_writer_init(&w, text, sizeof text);
-    ec_json_object_begin(&w);
-    ec_json_member_u64(&w, "port_id", link->port->id);
-    ec_json_object_end(&w);
-    notify(link->reader->owner->client, "event.port.removed", &w, NULL, 0);
+    notify_port_removed(link->reader->owner, link->port->id);
     /* The publisher may have been killed between commit and ring. */
     route_ring(link->reader);
 }
 
 /* ---- links ----------------------------------------------------------------------------------- */
+
+static void insert_link(struct route_link *made, struct route_port *port,
+                        struct route_reader *reader)
+{
+    made->port = port;
+    made->reader = reader;
+    made->next_of_port = port->links;
+    port->links = made;
+    made->next_of_reader = reader->links;
+    reader->links = made;
+}
 
 static int add_link(struct route_port *port, struct route_reader *reader, struct route_link **link,
                     struct ec_error *why)
@@ -179,15 +200,98 @@ static int add_link(struct route_port *port, struct route_reader *reader, struct
                    : ec_fail(why, EC_ERR_LIMIT, "port %s has %d readers, no more are possible",
                              port->name, EC_PORT_READERS_MAX);
     }
-    made->port = port;
-    made->reader = reader;
     made->accepted = port->owner->client == NULL; /* ours is told by a call */
-    made->next_of_port = port->links;
-    port->links = made;
-    made->next_of_reader = reader->links;
-    reader->links = made;
+    insert_link(made, port, reader);
     *link = made;
     return EC_OK;
+}
+
+/* ---- claims ---------------------------------------------------------------------------------- */
+
+static void drop_port_claim(struct route_port *port, uint32_t reader_id)
+{
+    const struct claim *claim = claims_find(&port->claims, reader_id);
+
+    if (claim == NULL)
+        return;
+    give_slot(port->slots, claim->reader_slot);
+    claims_remove(&port->claims, reader_id);
+    notify_reader_removed(port, reader_id);
+}
+
+static void drop_reader_claim(struct route_reader *reader, uint32_t port_id)
+{
+    const struct claim *claim = claims_find(&reader->claims, port_id);
+
+    if (claim == NULL)
+        return;
+    give_slot(reader->owner->cursor_slots, claim->cursor);
+    claims_remove(&reader->claims, port_id);
+    notify_port_removed(reader->owner, port_id);
+}
+
+/* Both say the same of each other, and are who they say. */
+static bool agree(const struct route_port *port, const struct route_reader *reader)
+{
+    const struct claim *of_port = claims_find(&port->claims, reader->id);
+    const struct claim *of_reader = claims_find(&reader->claims, port->id);
+
+    return of_port != NULL && of_reader != NULL && of_port->reader_slot == of_reader->reader_slot &&
+           of_port->segment == reader->owner->cursor_segment && of_reader->segment == port->segment;
+}
+
+/* Link a port and a reader of which one has just come: as it was, if both know how; else anew, and
+ * whoever thought that it had a link is told that it ended. */
+static int link_pair(struct route_port *port, struct route_reader *reader, struct route_link **link,
+                     struct ec_error *why)
+{
+    struct route_link *made = agree(port, reader) ? calloc(1, sizeof *made) : NULL;
+
+    if (made == NULL) {
+        drop_port_claim(port, reader->id);
+        drop_reader_claim(reader, port->id);
+        return add_link(port, reader, link, why);
+    }
+    made->cursor = claims_find(&reader->claims, port->id)->cursor;
+    made->reader_slot = claims_find(&port->claims, reader->id)->reader_slot;
+    made->accepted = made->restored = made->existed = true;
+    claims_remove(&port->claims, reader->id); /* their slots are the link's now */
+    claims_remove(&reader->claims, port->id);
+    insert_link(made, port, reader);
+    *link = made;
+    return EC_OK;
+}
+
+/* Take the slots that claims stand for. The first count bits may be taken by others: then it is none. */
+static bool take_claimed(uint64_t *bits, const struct claims *claims, bool of_port)
+{
+    for (uint32_t i = 0; i < claims->count; i++) {
+        uint32_t slot = of_port ? claims->rows[i].reader_slot : claims->rows[i].cursor;
+
+        if (bits[slot / 64] >> (slot % 64) & 1) {
+            while (i-- > 0)
+                give_slot(bits, of_port ? claims->rows[i].reader_slot : claims->rows[i].cursor);
+            return false;
+        }
+        bits[slot / 64] |= 1ull << (slot % 64);
+    }
+    return true;
+}
+
+static void give_claimed(uint64_t *bits, const struct claims *claims, bool of_port)
+{
+    for (uint32_t i = 0; i < claims->count; i++)
+        give_slot(bits, of_port ? claims->rows[i].reader_slot : claims->rows[i].cursor);
+}
+
+void routes_end_claims(struct routes *routes)
+{
+    for (struct route_port *port = routes->ports; port != NULL; port = port->next)
+        while (port->claims.count > 0)
+            drop_port_claim(port, port->claims.rows[0].id);
+    for (struct route_reader *reader = routes->readers; reader != NULL; reader = reader->next)
+        while (reader->claims.count > 0)
+            drop_reader_claim(reader, reader->claims.rows[0].id);
 }
 
 static bool reads(const struct route_reader *reader, const struct route_port *port)
@@ -262,6 +366,7 @@ struct route_port *routes_find_port(const struct routes *routes, uint32_t id)
 static void free_port(struct route_port *port)
 {
     ec_port_view_finish(&port->view);
+    claims_finish(&port->claims);
     if (port->fd >= 0)
         close(port->fd);
     free(port);
@@ -280,9 +385,47 @@ static int map_port(struct route_port *port, uint64_t ring_bytes, struct ec_erro
     return EC_OK;
 }
 
-int routes_open_port(struct routes *routes, struct route_owner *owner, const char *name,
-                     uint64_t ring_bytes, int fd, const struct ec_port_writer *own,
-                     struct route_port **port, struct ec_error *why)
+/* The id of an object: the one that it had, if it had one and nobody else has it. */
+static int choose_id(struct routes *routes, enum heritage_id kind, uint32_t wanted, bool is_used,
+                     uint32_t *last, uint32_t *id, struct ec_error *why)
+{
+    if (wanted == 0) {
+        *id = ++*last;
+        heritage_note_id(routes->heritage, kind, *id);
+        return EC_OK;
+    }
+    if (wanted > *last || is_used)
+        return ec_fail(why, EC_ERR_STATE, "resume: id %u %s", wanted,
+                       is_used ? "is in use" : "was never given out");
+    *id = wanted;
+    return EC_OK;
+}
+
+/* A new port to the readers that there are, and they to it. */
+static void link_port(struct routes *routes, struct route_port *made)
+{
+    for (struct route_reader *reader = routes->readers; reader != NULL; reader = reader->next) {
+        struct route_link *link;
+        struct ec_error reason = { 0 };
+
+        if (!reads(reader, made))
+            continue;
+        if (link_pair(made, reader, &link, &reason) < 0) {
+            log_warning("events", "reader %u does not read port %u: %s", reader->id, made->id,
+                        reason.text);
+            continue;
+        }
+        if (link->restored)
+            continue;
+        tell_reader_added(routes, link);
+        tell_publisher_added(routes, link);
+        link->accepted = true; /* the library awaits these before the first event */
+    }
+}
+
+int routes_open_port(struct routes *routes, struct route_owner *owner,
+                     const struct route_port_desc *desc, struct route_port **port,
+                     struct ec_error *why)
 {
     struct route_port *made;
     int rc = EC_OK;
@@ -293,13 +436,16 @@ int routes_open_port(struct routes *routes, struct route_owner *owner, const cha
     made = calloc(1, sizeof *made);
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for a port");
-    made->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    made->fd = fcntl(desc->fd, F_DUPFD_CLOEXEC, 3);
     if (made->fd < 0)
-        rc = ec_fail(why, EC_ERR_SYSTEM, "duplicate descriptor %d: %s", fd, strerror(errno));
-    if (rc == EC_OK && own == NULL)
-        rc = map_port(made, ring_bytes, why);
+        rc = ec_fail(why, EC_ERR_SYSTEM, "duplicate descriptor %d: %s", desc->fd, strerror(errno));
+    if (rc == EC_OK && desc->own == NULL)
+        rc = map_port(made, desc->ring_bytes, why);
     else if (rc == EC_OK)
-        ec_port_view_own(&made->view, own);
+        ec_port_view_own(&made->view, desc->own);
+    if (rc == EC_OK)
+        rc = choose_id(routes, HERITAGE_PORT, desc->id, routes_find_port(routes, desc->id) != NULL,
+                       &routes->last_port_id, &made->id, why);
     if (rc < 0) {
         free_port(made);
         return rc;
@@ -307,29 +453,20 @@ int routes_open_port(struct routes *routes, struct route_owner *owner, const cha
     made->port = made->view.port;
     made->ring_bytes = made->view.ring_bytes;
     made->owner = owner;
-    made->id = ++routes->last_port_id;
-    snprintf(made->name, sizeof made->name, "%s", name);
+    made->segment = claim_segment(made->fd);
+    snprintf(made->name, sizeof made->name, "%s", desc->name);
+    if (desc->claims != NULL) {
+        take_claimed(made->slots, desc->claims, true); /* none is taken yet, and none twice */
+        made->claims = *desc->claims;
+        *desc->claims = (struct claims) { 0 };
+    }
     made->next = routes->ports;
     routes->ports = made;
     owner->port_count++;
     if (owner->client != NULL)
         owner->client->ports++;
     *port = made;
-    for (struct route_reader *reader = routes->readers; reader != NULL; reader = reader->next) {
-        struct route_link *link;
-        struct ec_error reason = { 0 };
-
-        if (!reads(reader, made))
-            continue;
-        if (add_link(made, reader, &link, &reason) < 0) {
-            log_warning("events", "reader %u does not read port %u: %s", reader->id, made->id,
-                        reason.text);
-            continue;
-        }
-        tell_reader_added(routes, link);
-        tell_publisher_added(routes, link);
-        link->accepted = true; /* the library awaits these before the first event */
-    }
+    link_port(routes, made);
     return EC_OK;
 }
 
@@ -364,25 +501,60 @@ struct route_reader *routes_find_reader(const struct routes *routes, uint32_t id
     return reader;
 }
 
+/* Its id, its sleep slot, and the cursors that it says it has. */
+static int take_reader_place(struct routes *routes, struct route_reader *made,
+                             const struct route_reader_desc *desc, struct ec_error *why)
+{
+    struct route_owner *owner = made->owner;
+    uint32_t slot = desc->slot;
+    int rc =
+        choose_id(routes, HERITAGE_READER, desc->id, routes_find_reader(routes, desc->id) != NULL,
+                  &routes->last_reader_id, &made->id, why);
+
+    if (rc < 0)
+        return rc;
+    if (desc->claims == NULL)
+        slot = take_slot(&owner->sleep_slots, EC_READERS_MAX);
+    else if (slot >= EC_READERS_MAX || (owner->sleep_slots >> slot & 1))
+        return ec_fail(why, EC_ERR_STATE, "resume: sleep slot %u is in use", slot);
+    if (slot == EC_READERS_MAX)
+        return ec_fail(why, EC_ERR_LIMIT, "client %u has %d readers, no more are possible",
+                       owner->client_id, EC_READERS_MAX);
+    if (desc->claims != NULL && !take_claimed(owner->cursor_slots, desc->claims, false))
+        return ec_fail(why, EC_ERR_STATE, "resume: a cursor of reader %u is in use", desc->id);
+    owner->sleep_slots |= 1ull << slot;
+    made->slot = slot;
+    if (desc->claims != NULL) {
+        made->claims = *desc->claims;
+        *desc->claims = (struct claims) { 0 };
+    }
+    return EC_OK;
+}
+
+/* And free it. */
+static void give_reader_place(struct route_reader *reader)
+{
+    give_claimed(reader->owner->cursor_slots, &reader->claims, false);
+    claims_finish(&reader->claims);
+    give_slot(&reader->owner->sleep_slots, reader->slot);
+    free(reader);
+}
+
 int routes_open_reader(struct routes *routes, struct route_owner *owner,
                        const struct route_reader_desc *desc, struct route_reader **reader,
                        struct ec_error *why)
 {
-    uint32_t slot = take_slot(&owner->sleep_slots, EC_READERS_MAX);
-    struct route_reader *made;
-    int rc = EC_OK;
+    struct route_reader *made = calloc(1, sizeof *made);
+    int rc;
 
-    if (slot == EC_READERS_MAX)
-        return ec_fail(why, EC_ERR_LIMIT, "client %u has %d readers, no more are possible",
-                       owner->client_id, EC_READERS_MAX);
-    made = calloc(1, sizeof *made);
-    if (made == NULL) {
-        give_slot(&owner->sleep_slots, slot);
+    if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for a reader");
-    }
     made->owner = owner;
-    made->id = ++routes->last_reader_id;
-    made->slot = slot;
+    rc = take_reader_place(routes, made, desc, why);
+    if (rc < 0) {
+        free(made);
+        return rc;
+    }
     made->reliable = desc->reliable;
     made->foreign_only = desc->foreign_only;
     made->type_count = desc->type_count;
@@ -396,13 +568,12 @@ int routes_open_reader(struct routes *routes, struct route_owner *owner,
         struct route_link *link;
 
         if (reads(made, port))
-            rc = add_link(port, made, &link, why);
+            rc = link_pair(port, made, &link, why);
     }
     if (rc < 0) {
         while (made->links != NULL)
             remove_link(made->links);
-        give_slot(&owner->sleep_slots, slot);
-        free(made);
+        give_reader_place(made);
         return rc;
     }
     made->next = routes->readers;
@@ -412,7 +583,8 @@ int routes_open_reader(struct routes *routes, struct route_owner *owner,
         owner->client->readers++;
     for (struct route_link *link = made->links; link != NULL; link = link->next_of_reader) {
         link->existed = true;
-        tell_publisher_added(routes, link);
+        if (!link->restored)
+            tell_publisher_added(routes, link);
     }
     *reader = made;
     return EC_OK;
@@ -435,7 +607,6 @@ void routes_close_reader(struct routes *routes, struct route_reader *reader)
     while (*at != reader)
         at = &(*at)->next;
     *at = reader->next;
-    give_slot(&reader->owner->sleep_slots, reader->slot);
     reader->owner->reader_count--;
     if (reader->owner->client != NULL)
         reader->owner->client->readers--;
@@ -443,7 +614,7 @@ void routes_close_reader(struct routes *routes, struct route_reader *reader)
         close(reader->bell_fd);
     if (reader->bell_across_fd >= 0)
         close(reader->bell_across_fd);
-    free(reader);
+    give_reader_place(reader);
 }
 
 /* ---- owners ---------------------------------------------------------------------------------- */
@@ -462,6 +633,7 @@ struct route_owner *routes_add_owner(struct routes *routes, struct client *clien
         owner->cursors = client_cursors(client);
         owner->cursor_fd = client->cursor_fd;
         owner->doorbell_fd = client->doorbell_fd;
+        owner->cursor_segment = claim_segment(client->cursor_fd);
     }
     owner->next = routes->owners;
     routes->owners = owner;

@@ -18,6 +18,7 @@
 #include <sys/types.h>
 
 #include "clients/clients.h"
+#include "events/claims.h"
 #include "events/types.h"
 #include "proto/cursor_segment.h"
 #include "proto/event_port.h"
@@ -35,6 +36,7 @@ struct route_link {
     uint32_t reader_slot; /* in the port's readers[] */
     bool existed;         /* the port was there before the reader */
     bool accepted;        /* the publishing process has handed it to its publishing thread */
+    bool restored;        /* both ends knew of it when they came back: they are told nothing */
 };
 
 struct route_port {
@@ -47,6 +49,8 @@ struct route_port {
     struct ec_port_view view; /* checked; the daemon's own is seen through its writer */
     const struct ec_event_port *port;
     struct route_link *links;
+    struct claims claims; /* readers that it says it has; their slots are taken */
+    uint64_t segment;     /* see claims.h */
     uint64_t slots[EC_PORT_READERS_MAX / 64]; /* bits of reader slots in use */
 };
 
@@ -63,6 +67,7 @@ struct route_reader {
     bool bell_is_socket; /* else only programs of the reader's own user may ring it */
     int bell_across_fd;  /* ours, a socket for all others; -1: none */
     struct route_link *links;
+    struct claims claims; /* ports that it says it reads; their cursors are taken */
 };
 
 /* Whoever has ports or readers: an attached client, or the daemon. */
@@ -73,6 +78,7 @@ struct route_owner {
     char name[CLIENT_NAME_BYTES];
     const struct ec_cursor_segment *cursors; /* a stranger's, unless the daemon's */
     int cursor_fd, doorbell_fd;              /* the client's or the daemon's; not owned here */
+    uint64_t cursor_segment;                 /* see claims.h */
     uint32_t port_count, reader_count;
     uint64_t sleep_slots;                       /* bits in use */
     uint64_t cursor_slots[EC_CURSORS_MAX / 64]; /* bits in use */
@@ -94,6 +100,7 @@ struct routes {
     struct route_port *ports;
     struct route_reader *readers;
     uint32_t last_port_id, last_reader_id;
+    struct heritage *heritage; /* ids go on where the last run ended; NULL: from 1 */
 };
 
 struct route_owner *routes_add_owner(struct routes *routes, struct client *client);
@@ -101,11 +108,20 @@ struct route_owner *routes_owner(struct routes *routes, const struct client *cli
 /* Ends all its ports and readers, tells the others and rings the readers of its ports. */
 void routes_remove_owner(struct routes *routes, struct route_owner *owner);
 
-/* fd stays the caller's (it is duplicated). own is NULL unless it is the daemon's port.
- * Returns EC_OK, EC_ERR_LIMIT, EC_ERR_LAYOUT, EC_ERR_PARAM, EC_ERR_SYSTEM, EC_ERR_MEMORY. */
-int routes_open_port(struct routes *routes, struct route_owner *owner, const char *name,
-                     uint64_t ring_bytes, int fd, const struct ec_port_writer *own,
-                     struct route_port **port, struct ec_error *why);
+struct route_port_desc {
+    const char *name;
+    uint64_t ring_bytes;
+    int fd;                           /* stays the caller's: it is duplicated */
+    const struct ec_port_writer *own; /* NULL unless it is the daemon's port */
+    uint32_t id;                      /* that it had before; 0: a new one */
+    struct claims *claims;            /* taken over when it returns EC_OK; NULL: none, it is new */
+};
+
+/* Returns EC_OK, EC_ERR_LIMIT, EC_ERR_LAYOUT, EC_ERR_PARAM, EC_ERR_STATE (the id is another's, or was
+ * never given out), EC_ERR_SYSTEM, EC_ERR_MEMORY. */
+int routes_open_port(struct routes *routes, struct route_owner *owner,
+                     const struct route_port_desc *desc, struct route_port **port,
+                     struct ec_error *why);
 void routes_close_port(struct routes *routes, struct route_port *port);
 struct route_port *routes_find_port(const struct routes *routes, uint32_t id);
 
@@ -114,11 +130,14 @@ struct route_reader_desc {
     bool foreign_only;
     const uint64_t *types;
     uint32_t type_count;
-    int bell_fd;        /* -1: the owner's is used */
-    int bell_across_fd; /* for programs of other users; -1: none */
+    int bell_fd;           /* -1: the owner's is used */
+    int bell_across_fd;    /* for programs of other users; -1: none */
+    uint32_t id;           /* that it had before; 0: a new one */
+    uint32_t slot;         /* that it had before; with claims only */
+    struct claims *claims; /* taken over when it returns EC_OK; NULL: none, it is new */
 };
 
-/* Takes the doorbells when it returns EC_OK. */
+/* Takes the doorbells when it returns EC_OK. Errors as routes_open_port. */
 int routes_open_reader(struct routes *routes, struct route_owner *owner,
                        const struct route_reader_desc *desc, struct route_reader **reader,
                        struct ec_error *why);
@@ -126,6 +145,9 @@ int routes_open_reader(struct routes *routes, struct route_owner *owner,
 void routes_tell_reader(struct routes *routes, const struct route_link *link);
 void routes_close_reader(struct routes *routes, struct route_reader *reader);
 struct route_reader *routes_find_reader(const struct routes *routes, uint32_t id);
+
+/* Nobody who claims or is claimed comes back any more: end what is left for those who claim it. */
+void routes_end_claims(struct routes *routes);
 
 /* What a program of this user rings to wake the reader; -1: nothing that it may be given. */
 int route_bell(const struct route_reader *reader, uid_t uid);

@@ -25,10 +25,12 @@ static uint32_t entry_take(struct ec_directory *directory, const char *name,
 {
     uint32_t index = high_of(directory);
     struct ec_directory_entry *entry = &directory->entries[index];
+    uint32_t generation = atomic_load_explicit(&directory->first_generation, memory_order_relaxed);
 
     memcpy(entry->name, name, strlen(name) + 1);
     atomic_store_explicit(&entry->name_hash, ec_directory_hash(name), memory_order_relaxed);
-    atomic_store_explicit(&entry->life, ec_life_make(1, state), memory_order_relaxed);
+    atomic_store_explicit(&entry->life, ec_life_make(generation != 0 ? generation : 1, state),
+                          memory_order_relaxed);
     atomic_store_explicit(&directory->high, index + 1, memory_order_release);
     /* Release: who finds the entry sees its name. Pairs with the acquire in ec_directory_find(). */
     atomic_store_explicit(index_slot(directory, name), index + 1, memory_order_release);

@@ -173,17 +173,20 @@ static void note(struct desk *desk, const struct desk_order *place, const struct
         desk->paused = order->kind == ORDER_PAUSE;
         break;
     case ORDER_SCALE:
-        desk->scale = (struct rational_scale) { order->u.ratio.num, order->u.ratio.den };
+        desk->scale = (struct desk_ratio) { order->u.ratio.num, order->u.ratio.den };
         break;
     case ORDER_CREATE:
         desk->clocks[report->clock] = order->u.create.clock;
         desk->clock_count = report->clock + 1;
+        desk->periods[report->clock] =
+            (struct desk_ratio) { order->u.create.period_num, order->u.create.period_den };
         break;
     case ORDER_CHECKPOINT:
         checkpoint = &desk->checkpoints[report->checkpoint % SCHEDULER_CHECKPOINTS];
         *checkpoint =
             (struct desk_checkpoint) { .id = report->checkpoint, .game_ns = report->game_ns };
         memcpy(checkpoint->name, place->name, sizeof checkpoint->name);
+        desk->last_checkpoint = report->checkpoint;
         break;
     case ORDER_ROLLBACK:
         for (unsigned i = 0; i < SCHEDULER_CHECKPOINTS; i++)
@@ -195,10 +198,15 @@ static void note(struct desk *desk, const struct desk_order *place, const struct
         desk_member_left(desk, order->clock);
         break;
     case ORDER_RATE:
+        desk->periods[order->clock] =
+            (struct desk_ratio) { order->u.ratio.num, order->u.ratio.den };
+        break;
     case ORDER_ADVANCE:
     case ORDER_JOIN:
         break;
     }
+    if (order->kind != ORDER_JOIN && order->kind != ORDER_LEAVE)
+        desk_heritage_write(desk);
 }
 
 static void write_checkpoint(const struct desk *desk, const struct report *report,
@@ -361,7 +369,8 @@ static int poll_news(struct desk *desk, struct ec_error *why)
     return EC_OK;
 }
 
-int desk_open(struct services *services, struct ec_error *why)
+int desk_open(struct services *services, const struct clock_heritage *heritage,
+              struct ec_error *why)
 {
     static const struct client_hooks hooks = { .left = client_left, .describe = describe_client };
     struct scheduler *scheduler = services->scheduler;
@@ -373,11 +382,20 @@ int desk_open(struct services *services, struct ec_error *why)
     desk->services = services;
     desk->scheduler = scheduler;
     scheduler->desk = desk;
-    desk->scale = (struct rational_scale) { 1, 1 };
+    desk->scale = (struct desk_ratio) { scheduler->state.scale_num, scheduler->state.scale_den };
+    desk->paused = scheduler->state.paused;
     desk->clock_count = scheduler->state.clock_count;
     for (uint32_t i = 0; i < desk->clock_count; i++) {
         memcpy(desk->clocks[i].name, scheduler->state.snapshot.step[i].name, EC_STEP_NAME_BYTES);
         desk->clocks[i].source = scheduler->state.snapshot.step[i].source;
+        desk->clocks[i].late = scheduler->state.clock[i].late;
+        desk->clocks[i].burst = scheduler->state.clock[i].burst;
+        desk->clocks[i].halvable = scheduler->state.clock[i].halvable;
+        desk->clocks[i].spin_ns = scheduler->state.clock[i].spin_ns;
+        desk->periods[i] = (struct desk_ratio) { scheduler->state.clock[i].period_num,
+                                                 scheduler->state.clock[i].period_den };
+        desk->missed_told[i] =
+            atomic_load_explicit(&scheduler->state.clock[i].missed, memory_order_relaxed);
     }
     rc = timers_create((uint32_t)config_integer(services->config, EC_CONFIG_scheduler_timers),
                        &desk->timers, why);
@@ -385,6 +403,8 @@ int desk_open(struct services *services, struct ec_error *why)
         rc = clients_add_hooks(services->clients, &hooks, desk);
     if (rc == EC_OK)
         rc = poll_news(desk, why);
+    if (rc == EC_OK)
+        rc = desk_heritage_open(desk, heritage, why);
     return rc;
 }
 
@@ -397,6 +417,7 @@ void desk_close(struct desk *desk)
 {
     if (desk == NULL)
         return;
+    desk_heritage_close(desk);
     if (desk->news != NULL)
         uv_close((uv_handle_t *)desk->news, on_closed);
     for (uint32_t i = 0; i < SCHEDULER_MEMBERS; i++)

@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "clients/clients.h"
+#include "daemon/heritage.h"
 #include "daemon/request.h"
 #include "scheduler/scheduler_private.h"
 #include "scheduler/timers.h"
@@ -55,20 +56,27 @@ struct desk {
 
     struct order_clock clocks[EC_STEP_CLOCKS_MAX]; /* as they were made */
     uint32_t clock_count;
-    struct rational_scale {
+    struct desk_ratio {
         uint64_t num, den;
-    } scale; /* in force when game time goes */
+    } scale,                         /* in force when game time goes */
+        periods[EC_STEP_CLOCKS_MAX]; /* as ordered, ns */
     bool paused;
     struct desk_checkpoint checkpoints[SCHEDULER_CHECKPOINTS];
 
     struct desk_member members[SCHEDULER_MEMBERS];
     struct timers *timers;
 
+    uint64_t last_checkpoint; /* id */
+    uv_timer_t *heritage_timer;
+    uint32_t heritage_latch; /* of the page when the heritage was last written */
+
     uint64_t missed_told[EC_STEP_CLOCKS_MAX];
     uint64_t discontinuities_told;
 };
 
-int desk_open(struct services *services, struct ec_error *why);
+/* heritage: NULL when the clocks began anew. */
+int desk_open(struct services *services, const struct clock_heritage *heritage,
+              struct ec_error *why);
 void desk_close(struct desk *desk); /* after the thread has ended; accepts NULL */
 
 /* Post an order for a request: the reply comes with the report. name is that of a checkpoint, or NULL.
@@ -94,6 +102,13 @@ int desk_fail_param(struct request *request, int rc, const char *param, const ch
 
 /* All clocks, as clock.get answers them, into an open object. EC_OK or EC_ERR_BUSY. */
 int desk_write_clocks(struct desk *desk, struct ec_json_writer *writer, struct ec_error *why);
+
+/* ---- desk_heritage.c: what a later run of the daemon goes on from ---- */
+int desk_heritage_open(struct desk *desk, const struct clock_heritage *heritage,
+                       struct ec_error *why);
+void desk_heritage_close(struct desk *desk);
+/* After a change: before anybody is told that it has happened. */
+void desk_heritage_write(struct desk *desk);
 
 /* ---- desk_members.c ---- */
 void desk_member_left(struct desk *desk, uint32_t slot); /* the thread does not look any more */

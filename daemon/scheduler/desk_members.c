@@ -108,12 +108,15 @@ static int64_t choose_phase(const struct desk *desk, uint32_t clock, int64_t per
     return phase_for_newcomer(taken, count, period_ns);
 }
 
-static int parse_phase(struct request *request, const char *text, const struct desk *desk,
-                       uint32_t clock, int64_t *phase_ns)
+static int parse_phase(struct request *request, const struct params_clock_group_join *params,
+                       const struct desk *desk, uint32_t clock, int64_t *phase_ns)
 {
+    const char *text = params->phase.string;
     struct ec_clock_view view;
 
-    *phase_ns = 0;
+    *phase_ns = params->phase_ns.present ? params->phase_ns.integer : 0;
+    if (params->phase_ns.present) /* an earlier run of the daemon chose it */
+        return EC_OK;
     if (strcmp(text, "same") == 0)
         return EC_OK;
     if (strcmp(text, "auto") != 0)
@@ -186,7 +189,7 @@ int cmd_clock_group_join(struct request *request)
     if (rc == EC_OK)
         rc = check_join(request, params, clock);
     if (rc == EC_OK)
-        rc = parse_phase(request, params->phase.string, desk, clock, &phase_ns);
+        rc = parse_phase(request, params, desk, clock, &phase_ns);
     if (rc == EC_OK && member == NULL)
         rc = ec_fail(request->why, EC_ERR_LIMIT, "there are %d members already", SCHEDULER_MEMBERS);
     if (rc < 0)

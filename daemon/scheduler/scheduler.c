@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "daemon/config.h"
+#include "daemon/heritage.h"
 #include "daemon/log.h"
 #include "daemon/segments.h"
 #include "daemon/services.h"
@@ -25,6 +26,7 @@
 #include "foundation/thread.h"
 #include "scheduler/desk.h"
 #include "scheduler/scheduler_private.h"
+#include "scheduler/succession.h"
 #include "segment/clock_arithmetic.h"
 
 /* The clocks that every game finds. The network goes on while game time stands. */
@@ -74,11 +76,19 @@ int scheduler_create(const struct scheduler_desc *desc, struct scheduler **sched
     if (rc < 0)
         goto fail;
     now_ns = sleeper_now_ns(&made->sleeper);
-    scheduler_state_init(&made->state, now_ns);
+    if (desc->heritage != NULL) {
+        succession_restore(&made->state, desc->heritage, now_ns);
+    } else {
+        scheduler_state_init(&made->state, now_ns);
+        rc = add_first_clocks(made, now_ns, why);
+    }
     made->state.history_ns = desc->history_ns;
-    rc = add_first_clocks(made, now_ns, why);
     if (rc < 0)
         goto fail;
+    for (uint32_t i = 0; i < EC_STEP_CLOCKS_MAX; i++)
+        if (atomic_load_explicit(&made->page->step[i].change, memory_order_relaxed) == 0)
+            atomic_store_explicit(&made->page->step[i].change, desc->first_change,
+                                  memory_order_relaxed); /* nobody reads it yet */
     scheduler_state_write(&made->state, now_ns, made->page);
     *scheduler = made;
     return EC_OK;
@@ -230,15 +240,25 @@ void scheduler_describe(const struct scheduler *scheduler, struct ec_json_writer
 
 int scheduler_init(struct services *services, struct ec_error *why)
 {
-    const struct scheduler_desc desc = {
+    struct clock_heritage heritage = { 0 };
+    bool has_heritage = heritage_clock(services->heritage, &heritage);
+    struct scheduler_desc desc = {
         .page = segments_clock(services->segments),
         .priority = (int)config_integer(services->config, EC_CONFIG_scheduler_priority),
         .history_ns = config_integer(services->config, EC_CONFIG_scheduler_history_s) * EC_NS_PER_S,
         .no_waitv = !config_boolean(services->config, EC_CONFIG_scheduler_waitv),
+        .first_change = heritage_runs(services->heritage) << 24,
     };
-    int rc = scheduler_create(&desc, &services->scheduler, why);
+    int rc;
 
-    return rc < 0 ? rc : desk_open(services, why);
+    if (segments_are_kept(services->segments))
+        has_heritage = succession_read_page(desc.page, &heritage) || has_heritage;
+    if (has_heritage) {
+        desc.heritage = &heritage;
+        log_info("scheduler", "the clocks go on where the last run left them");
+    }
+    rc = scheduler_create(&desc, &services->scheduler, why);
+    return rc < 0 ? rc : desk_open(services, desc.heritage, why);
 }
 
 int scheduler_post_init(struct services *services, struct ec_error *why)

@@ -21,6 +21,7 @@
 #include "foundation/error.h"
 #include "foundation/json/json_writer.h"
 
+struct clock_heritage;
 struct ec_clock_page;
 struct scheduler;
 struct services;
@@ -34,10 +35,14 @@ void scheduler_shutdown(struct services *services);
  * create on the page can be read; from start on time goes. destroy accepts NULL. */
 struct scheduler_desc {
     struct ec_clock_page *page;
-    int priority;                      /* of SCHED_FIFO to ask for; 0: none */
-    int64_t history_ns;                /* game time that roll-back can undo; 0: none */
-    bool no_waitv;                     /* do as if the kernel had no FUTEX_WAITV */
-    const struct ec_time_source *time; /* NULL: real time */
+    int priority;                          /* of SCHED_FIFO to ask for; 0: none */
+    int64_t history_ns;                    /* game time that roll-back can undo; 0: none */
+    bool no_waitv;                         /* do as if the kernel had no FUTEX_WAITV */
+    const struct ec_time_source *time;     /* NULL: real time */
+    const struct clock_heritage *heritage; /* where the clocks go on; NULL: they begin */
+    /* Where the words that sleepers wait on begin. Different in each run: who still looked at the page
+     * of the run before must not sleep on this one as if nothing had changed. */
+    uint32_t first_change;
 };
 int scheduler_create(const struct scheduler_desc *desc, struct scheduler **scheduler,
                      struct ec_error *why);

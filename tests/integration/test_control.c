@@ -508,7 +508,7 @@ START_TEST(a_lesser_role_may_do_less)
 }
 END_TEST
 
-START_TEST(a_resumed_client_is_a_new_one)
+START_TEST(who_resumes_without_being_waited_for_is_a_new_client)
 {
     const char *reply = line_client_call(
         &client, "core.hello",
@@ -516,6 +516,7 @@ START_TEST(a_resumed_client_is_a_new_one)
 
     ck_assert_msg(!line_has(reply, "client_id", "77"), "%s", reply);
     ck_assert(strstr(reply, "\"client_id\":") != NULL);
+    ck_assert(line_has(reply, "resumed", "false"));
 }
 END_TEST
 
@@ -924,7 +925,7 @@ int main(void)
     tcase_add_test(of_protocol, hello_gives_an_id_and_a_role);
     tcase_add_test(of_protocol, hello_with_another_protocol_says_which_is_spoken);
     tcase_add_test(of_protocol, a_lesser_role_may_do_less);
-    tcase_add_test(of_protocol, a_resumed_client_is_a_new_one);
+    tcase_add_test(of_protocol, who_resumes_without_being_waited_for_is_a_new_client);
     tcase_add_test(of_protocol, info_tells_what_the_daemon_is);
     tcase_add_test(of_protocol, discover_describes_every_method);
     tcase_add_test(of_protocol, shutdown_answers_and_ends_the_daemon);

@@ -55,6 +55,7 @@ static const struct {
     { "client.attach", VISITOR, "\"real_ns\":1,\"fds\":[\"client\",\"cursor\",\"doorbell\"],",
       NULL },
     { "client.detach", GAME, "", NULL },
+    { "client.resumed", GAME, "", NULL },
     { "clock.pause", OPERATOR, "", NULL },
     { "clock.resume", OPERATOR, "", NULL },
     { "clock.scale", OPERATOR, "\"scale\":0.5,", NULL },

@@ -91,6 +91,14 @@ int daemon_kill(struct daemon_process *daemon)
     return end(daemon, 0);
 }
 
+void daemon_crash(struct daemon_process *daemon)
+{
+    kill(daemon->pid, SIGKILL);
+    exit_status(daemon->pid);
+    close(daemon->pidfd);
+    daemon->pidfd = -1;
+}
+
 int daemon_wait(struct daemon_process *daemon)
 {
     return end(daemon, DAEMON_WAIT_MS);

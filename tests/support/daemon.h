@@ -56,6 +56,9 @@ int daemon_wait(struct daemon_process *daemon);
 /* The next message on the notify socket, such as "READY=1\nSTATUS=...". NULL: none came in time. */
 const char *daemon_notification(struct daemon_process *daemon);
 
+/* SIGKILL, but the directory stays for the next daemon_start, in which games find the new one. */
+void daemon_crash(struct daemon_process *daemon);
+
 /* Run engine-cored to its end with the arguments. output gets stdout and stderr. Returns the exit
  * status as daemon_stop does. */
 int daemon_run(const char *const *arguments, char *output, size_t output_bytes);

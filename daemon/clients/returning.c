@@ -1,0 +1,297 @@
+/* returning.c - clients whose connection broke, or whose daemon ended, and who may come back.
+ *
+ *   attached --hang-up--> gone --hello {resume}--> resuming --client.resumed--> attached
+ *      |                   |                          (at attach it takes over what it was)
+ *      | lease             | client.grace_s
+ *      v                   v
+ *   next run: awaited -> lapsed: its references end; only its death is still looked for
+ *
+ * A lease in the heritage says who is attached. The next run makes a client of each that still lives:
+ * one that hung up, with a pidfd, so that its death is noticed like any other's. */
+#include "clients/clients_private.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "daemon/config.h"
+#include "daemon/heritage.h"
+#include "daemon/log.h"
+#include "daemon/services.h"
+#include "foundation/real_time.h"
+
+static void on_grace(uv_timer_t *timer);
+
+static bool is_waited_for(const struct client_private *own)
+{
+    return own->awaited || own->resuming ||
+           (own->client.state == CLIENT_GONE && own->watch != NULL && !own->lapsed);
+}
+
+/* Let the timer ring when the first of them has had its time. */
+static void arm_grace(struct clients *clients)
+{
+    const int64_t grace_ns =
+        config_integer(clients->services->config, EC_CONFIG_client_grace_s) * EC_NS_PER_S;
+    const struct client_private *own;
+    int64_t first_ns = INT64_MAX, left_ns;
+
+    DL_FOREACH(clients->live, own)
+    if (is_waited_for(own) && own->grace_since_ns + grace_ns < first_ns)
+        first_ns = own->grace_since_ns + grace_ns;
+    if (clients->grace == NULL)
+        return;
+    if (first_ns == INT64_MAX) {
+        uv_timer_stop(clients->grace);
+        return;
+    }
+    left_ns = first_ns - ec_real_ns();
+    uv_update_time(clients->services->loop);
+    uv_timer_start(clients->grace, on_grace,
+                   left_ns > 0 ? (uint64_t)(left_ns + 999999) / 1000000 : 0, 0);
+}
+
+unsigned clients_awaited(const struct clients *clients)
+{
+    const struct client_private *own;
+    unsigned count = 0;
+
+    DL_FOREACH(clients->live, own)
+    count += own->awaited;
+    return count;
+}
+
+void returning_check_settled(struct clients *clients)
+{
+    const struct client_private *own;
+
+    if (!clients->unsettled || clients_awaited(clients) > 0)
+        return;
+    DL_FOREACH(clients->live, own)
+    if (own->resuming)
+        return;
+    clients->unsettled = false;
+    for (unsigned i = 0; i < clients->hook_count; i++)
+        if (clients->hooks[i].hooks.settled != NULL)
+            clients->hooks[i].hooks.settled(clients->hooks[i].context);
+}
+
+/* It had its time. Its process lives on without what it had. */
+static void lapse(struct clients *clients, struct client_private *own)
+{
+    struct client *client = &own->client;
+
+    log_warning("clients",
+                "client %u (%s, pid %d) did not come back within client.grace_s = %" PRId64
+                " s: its references end",
+                client->id, client->name, (int)client->pid,
+                config_integer(clients->services->config, EC_CONFIG_client_grace_s));
+    own->lapsed = true;
+    client->attached = false;
+    clients_tell_ended(clients, client);
+    returning_over(clients, own);
+}
+
+static void on_grace(uv_timer_t *timer)
+{
+    struct clients *clients = timer->data;
+    const int64_t grace_ns =
+        config_integer(clients->services->config, EC_CONFIG_client_grace_s) * EC_NS_PER_S;
+    const int64_t now_ns = ec_real_ns();
+    struct client_private *own, *next;
+
+    DL_FOREACH_SAFE(clients->live, own, next)
+    {
+        if (!is_waited_for(own) || now_ns - own->grace_since_ns < grace_ns)
+            continue;
+        if (own->client.state == CLIENT_GONE)
+            lapse(clients, own);
+        own->awaited = own->resuming = false;
+    }
+    returning_check_settled(clients);
+    arm_grace(clients);
+}
+
+/* ---- the leases of the run before ------------------------------------------------------------ */
+
+static int await(struct clients *clients, const struct lease *lease, struct ec_error *why)
+{
+    struct peer peer = { .pid = lease->pid, .uid = lease->uid };
+    struct client_private *own;
+    uint64_t start = 0;
+    uid_t uid;
+    int rc;
+
+    peer.pidfd = peer_pidfd_open(lease->pid, lease->uid);
+    /* After it was opened: the number may have gone to another process before. */
+    if (peer.pidfd < 0 || !peer_process(lease->pid, &uid, &start) ||
+        start != lease->process_start) {
+        if (peer.pidfd >= 0)
+            close(peer.pidfd);
+        return EC_ERR_NOT_FOUND;
+    }
+    own = client_make(&peer, EC_ROLE_GAME, NULL, NULL);
+    if (own == NULL) {
+        close(peer.pidfd);
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for a client");
+    }
+    own->client.id = lease->client_id;
+    own->client.state = CLIENT_GONE;
+    memcpy(own->client.name, lease->name, sizeof own->client.name);
+    own->client.close_reason = "the daemon ended";
+    own->process_start = start;
+    own->awaited = own->hung_up = own->listed = true;
+    own->grace_since_ns = ec_real_ns();
+    DL_APPEND(clients->live, own);
+    rc = client_watch(clients, own, why);
+    if (rc < 0) {
+        client_unlist(clients, own);
+        client_free(own);
+    }
+    return rc;
+}
+
+static void await_all(struct clients *clients)
+{
+    struct heritage *heritage = clients->services->heritage;
+    const struct lease *lease;
+    unsigned at = 0;
+
+    while ((lease = heritage_lease(heritage, at)) != NULL) {
+        struct ec_error why = { 0 };
+        const struct lease copy = *lease;
+
+        if (await(clients, &copy, &why) == EC_OK) {
+            at++;
+            continue;
+        }
+        log_info("clients", "client %u (%s, pid %d) of the last run does not come back: %s",
+                 copy.client_id, copy.name, (int)copy.pid,
+                 why.text[0] != '\0' ? why.text : "its process has ended");
+        heritage_lease_remove(heritage, copy.client_id); /* another takes its place */
+    }
+    if (at > 0) {
+        clients->unsettled = true;
+        log_info("clients", "%u clients of the last run may come back", at);
+    }
+}
+
+int returning_open(struct clients *clients, struct ec_error *why)
+{
+    clients->grace = calloc(1, sizeof *clients->grace);
+    if (clients->grace == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for a timer");
+    uv_timer_init(clients->services->loop, clients->grace);
+    clients->grace->data = clients;
+    uv_unref((uv_handle_t *)clients->grace);
+    await_all(clients);
+    arm_grace(clients);
+    return EC_OK;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+void returning_close(struct clients *clients)
+{
+    if (clients->grace != NULL)
+        uv_close((uv_handle_t *)clients->grace, on_closed);
+    clients->grace = NULL;
+}
+
+/* ---- coming back ----------------------------------------------------------------------------- */
+
+static struct client_private *find_gone(struct clients *clients, uint32_t id)
+{
+    struct client_private *own;
+
+    DL_FOREACH(clients->live, own)
+    if (own->client.id == id && own->client.state == CLIENT_GONE)
+        return own;
+    return NULL;
+}
+
+int clients_resume(struct clients *clients, struct client *client, uint32_t id, enum ec_role role,
+                   struct ec_error *why)
+{
+    struct client_private *own = client->private, *before = find_gone(clients, id);
+    uint64_t start;
+    uid_t uid;
+
+    if (client->id != 0)
+        return ec_fail(why, EC_ERR_STATE, "client %u has said hello already", client->id);
+    if (role > client->role_max)
+        return ec_fail(why, EC_ERR_PERMISSION, "role %s: uid %u may be %s at most",
+                       ec_role_name(role), (unsigned)client->uid, ec_role_name(client->role_max));
+    if (before == NULL || before->watch == NULL || before->lapsed)
+        return ec_fail(why, EC_ERR_NOT_FOUND, "client %u is not waited for", id);
+    if (before->client.pid != client->pid || before->client.uid != client->uid ||
+        !peer_process(client->pid, &uid, &start) || start != before->process_start)
+        return ec_fail(why, EC_ERR_NOT_FOUND, "client %u is another process", id);
+    own->resumes = before;
+    client->id = id;
+    client->role = role;
+    memcpy(client->name, before->client.name, sizeof client->name);
+    DL_DELETE(clients->live, own);
+    DL_APPEND(clients->live, own);
+    return EC_OK;
+}
+
+void clients_resumed(struct clients *clients, struct client *client)
+{
+    client->private->resuming = false;
+    returning_check_settled(clients);
+}
+
+void returning_gone(struct clients *clients, struct client_private *own)
+{
+    own->resuming = false;
+    own->resumes = NULL;
+    own->grace_since_ns = ec_real_ns();
+    arm_grace(clients);
+    returning_check_settled(clients);
+}
+
+void returning_attached(struct clients *clients, struct client_private *own)
+{
+    struct client_private *before = own->resumes;
+    struct lease lease = {
+        .client_id = own->client.id,
+        .pid = own->client.pid,
+        .uid = own->client.uid,
+    };
+    uid_t uid;
+
+    if (before != NULL) {
+        /* Its segments are mapped once more by now, so its references count without a gap. */
+        own->resumes = NULL;
+        own->resuming = clients->unsettled = true;
+        own->grace_since_ns = ec_real_ns();
+        client_unlist(clients, before);
+        before->client.attached = false;
+        clients_tell_ended(clients, &before->client);
+        if (before->hung_up)
+            client_free(before);
+        arm_grace(clients);
+    }
+    if (!peer_process(own->client.pid, &uid, &own->process_start))
+        return; /* it cannot be known again */
+    lease.process_start = own->process_start;
+    memcpy(lease.name, own->client.name, sizeof lease.name);
+    heritage_lease_add(clients->services->heritage, &lease);
+}
+
+void returning_over(struct clients *clients, struct client_private *own)
+{
+    struct client_private *other;
+
+    DL_FOREACH(clients->live, other)
+    if (other->resumes == own)
+        other->resumes = NULL; /* its process ended meanwhile, or its time was up */
+    own->awaited = own->resuming = false;
+    heritage_lease_remove(clients->services->heritage, own->client.id);
+    returning_check_settled(clients);
+}

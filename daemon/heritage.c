@@ -1,0 +1,350 @@
+/* heritage.c - keep the heritage in memory and its file the same; see heritage.h.
+ *
+ * Ids are noted in blocks, so that most of them cost no write: the file says the end of the block. */
+#include "daemon/heritage.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "daemon/heritage_text.h"
+#include "daemon/log.h"
+#include "daemon/services.h"
+#include "proto/line.h"
+
+#define ID_BLOCK 256u
+#define FILE_BYTES_MAX (4u << 20) /* of HERITAGE_LEASES_MAX leases and more */
+#define RETRY_MS 1000             /* until a file that could not be written is tried again */
+#define SUFFIX ".state"
+#define PATH_BYTES (EC_SOCKET_PATH_BYTES + 512)
+
+struct heritage {
+    char path[PATH_BYTES], fresh_path[PATH_BYTES]; /* the file, and the one that takes its place */
+    bool existed;
+    uint64_t instance_before;
+    uint32_t last_id_before[HERITAGE_IDS];
+    bool has_clock_before;
+    struct clock_heritage clock_before;
+    struct heritage_content content;
+    bool is_ours;   /* the socket is: nobody else writes the file */
+    bool is_behind; /* it could not be written */
+    uv_timer_t *retry;
+};
+
+static int read_boot_id(char *text, size_t bytes);
+static void load(struct heritage *heritage);
+static void save(struct heritage *heritage);
+static int replace(const struct heritage *heritage, const char *text, size_t bytes);
+static void on_retry(uv_timer_t *timer);
+static void on_closed(uv_handle_t *handle);
+static void *grow(void *context, void *base, size_t used, size_t bytes);
+
+int heritage_init(struct services *services, struct ec_error *why)
+{
+    char path[PATH_BYTES];
+    int rc;
+
+    snprintf(path, sizeof path, "%.*s" SUFFIX, EC_SOCKET_PATH_BYTES + 256, services->socket_path);
+    rc = heritage_create(path, &services->heritage, why);
+    if (rc < 0)
+        return rc;
+    services->heritage->retry = calloc(1, sizeof(uv_timer_t));
+    if (services->heritage->retry == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for a timer");
+    uv_timer_init(services->loop, services->heritage->retry);
+    services->heritage->retry->data = services->heritage;
+    uv_timer_start(services->heritage->retry, on_retry, RETRY_MS, RETRY_MS);
+    uv_unref((uv_handle_t *)services->heritage->retry);
+    return EC_OK;
+}
+
+int heritage_post_init(struct services *services, struct ec_error *why)
+{
+    (void)why;
+    heritage_begin(services->heritage, services->instance);
+    return EC_OK;
+}
+
+void heritage_shutdown(struct services *services)
+{
+    if (services->heritage == NULL)
+        return;
+    if (services->heritage->retry != NULL)
+        uv_close((uv_handle_t *)services->heritage->retry, on_closed);
+    heritage_destroy(services->heritage);
+    services->heritage = NULL;
+}
+
+int heritage_create(const char *path, struct heritage **heritage, struct ec_error *why)
+{
+    struct heritage *made = calloc(1, sizeof *made);
+
+    *heritage = NULL;
+    if (made == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for the heritage");
+    snprintf(made->path, sizeof made->path, "%s", path);
+    snprintf(made->fresh_path, sizeof made->fresh_path, "%.*s.new", (int)sizeof made->path - 8,
+             path);
+    load(made);
+    made->content.runs += made->existed;
+    *heritage = made;
+    return EC_OK;
+}
+
+void heritage_destroy(struct heritage *heritage)
+{
+    if (heritage == NULL)
+        return;
+    if (heritage->is_ours && heritage->content.lease_count == 0)
+        unlink(heritage->path);
+    heritage_content_finish(&heritage->content);
+    free(heritage);
+}
+
+bool heritage_exists(const struct heritage *heritage)
+{
+    return heritage != NULL && heritage->existed;
+}
+
+uint32_t heritage_runs(const struct heritage *heritage)
+{
+    return heritage != NULL ? heritage->content.runs : 0;
+}
+
+uint64_t heritage_instance(const struct heritage *heritage)
+{
+    return heritage != NULL ? heritage->instance_before : 0;
+}
+
+void heritage_begin(struct heritage *heritage, uint64_t instance)
+{
+    heritage->is_ours = true;
+    heritage->content.instance = instance;
+    for (unsigned i = 0; i < HERITAGE_IDS; i++) /* the first block of each */
+        heritage->content.last_id[i] = heritage->last_id_before[i] + ID_BLOCK;
+    save(heritage);
+}
+
+bool heritage_clock(const struct heritage *heritage, struct clock_heritage *clock)
+{
+    if (heritage == NULL || !heritage->has_clock_before)
+        return false;
+    *clock = heritage->clock_before;
+    return true;
+}
+
+void heritage_set_clock(struct heritage *heritage, const struct clock_heritage *clock)
+{
+    if (heritage == NULL)
+        return;
+    heritage->content.clock = *clock;
+    heritage->content.has_clock = true;
+    save(heritage);
+}
+
+uint32_t heritage_last_id(const struct heritage *heritage, enum heritage_id kind)
+{
+    return heritage != NULL ? heritage->last_id_before[kind] : 0;
+}
+
+void heritage_note_id(struct heritage *heritage, enum heritage_id kind, uint32_t id)
+{
+    uint32_t *last;
+
+    if (heritage == NULL || id <= heritage->content.last_id[kind])
+        return;
+    last = &heritage->content.last_id[kind];
+    *last = id <= UINT32_MAX - ID_BLOCK ? id + ID_BLOCK : UINT32_MAX;
+    save(heritage);
+}
+
+const struct lease *heritage_lease(const struct heritage *heritage, unsigned index)
+{
+    return heritage != NULL && index < heritage->content.lease_count
+               ? &heritage->content.leases[index]
+               : NULL;
+}
+
+static struct lease *find_lease(struct heritage *heritage, uint32_t client_id)
+{
+    for (unsigned i = 0; i < heritage->content.lease_count; i++)
+        if (heritage->content.leases[i].client_id == client_id)
+            return &heritage->content.leases[i];
+    return NULL;
+}
+
+void heritage_lease_add(struct heritage *heritage, const struct lease *lease)
+{
+    struct heritage_content *content;
+    struct lease *place;
+
+    if (heritage == NULL)
+        return;
+    content = &heritage->content;
+    place = find_lease(heritage, lease->client_id);
+    if (place == NULL && content->lease_count < HERITAGE_LEASES_MAX) {
+        struct lease *grown =
+            realloc(content->leases, (content->lease_count + 1) * sizeof *content->leases);
+
+        if (grown == NULL)
+            return; /* it cannot come back as the client that it was */
+        content->leases = grown;
+        place = &grown[content->lease_count++];
+    }
+    if (place == NULL)
+        return;
+    *place = *lease;
+    save(heritage);
+}
+
+void heritage_lease_remove(struct heritage *heritage, uint32_t client_id)
+{
+    struct lease *place = heritage != NULL ? find_lease(heritage, client_id) : NULL;
+
+    if (place == NULL)
+        return;
+    *place = heritage->content.leases[--heritage->content.lease_count];
+    save(heritage);
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+static int read_boot_id(char *text, size_t bytes)
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, bytes - 1) : -1;
+
+    if (fd >= 0)
+        close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    return got > 0 ? EC_OK : EC_ERR_SYSTEM;
+}
+
+/* The whole file, NUL-terminated; caller frees. NULL: there is none, or *why says what is wrong. */
+static char *read_file(const char *path, size_t *bytes, struct ec_error *why)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    char *text = NULL;
+    struct stat st;
+    ssize_t got;
+
+    *bytes = 0;
+    if (fd < 0) {
+        if (errno != ENOENT)
+            ec_fail(why, EC_ERR_SYSTEM, "%s", strerror(errno));
+        return NULL;
+    }
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > FILE_BYTES_MAX) {
+        ec_fail(why, EC_ERR_SIZE, "no file of at most %u bytes", FILE_BYTES_MAX);
+    } else if (st.st_uid != geteuid()) {
+        ec_fail(why, EC_ERR_PERMISSION, "it belongs to uid %u", (unsigned)st.st_uid);
+    } else {
+        text = malloc((size_t)st.st_size + 1);
+        while (text != NULL && *bytes < (size_t)st.st_size &&
+               (got = read(fd, text + *bytes, (size_t)st.st_size - *bytes)) > 0)
+            *bytes += (size_t)got;
+        if (text != NULL)
+            text[*bytes] = '\0';
+    }
+    close(fd);
+    return text;
+}
+
+static void load(struct heritage *heritage)
+{
+    char boot_id[HERITAGE_BOOT_ID_BYTES];
+    struct heritage_content found = { 0 };
+    struct ec_error why = { 0 };
+    size_t bytes;
+    char *text = read_file(heritage->path, &bytes, &why);
+    int rc = text != NULL ? heritage_content_read(text, bytes, &found, &why) : EC_ERR_NOT_FOUND;
+
+    free(text);
+    if (rc < 0 && why.text[0] != '\0')
+        log_warning("heritage", "%s is of no use: %s; the clocks begin anew", heritage->path,
+                    why.text);
+    read_boot_id(boot_id, sizeof boot_id);
+    if (rc == EC_OK && strcmp(found.boot_id, boot_id) == 0) {
+        heritage->existed = true;
+        heritage->instance_before = found.instance;
+        memcpy(heritage->last_id_before, found.last_id, sizeof found.last_id);
+        heritage->has_clock_before = found.has_clock;
+        heritage->clock_before = found.clock;
+        heritage->content = found;
+        return;
+    }
+    heritage_content_finish(&found);
+    memcpy(heritage->content.boot_id, boot_id, sizeof boot_id);
+}
+
+static void save(struct heritage *heritage)
+{
+    struct ec_json_writer writer;
+    int rc;
+
+    if (!heritage->is_ours)
+        return;
+    ec_json_writer_init_growing(&writer, grow, NULL, FILE_BYTES_MAX);
+    heritage_content_write(&heritage->content, &writer);
+    rc = ec_json_writer_status(&writer) == EC_OK ? replace(heritage, writer.base, writer.bytes)
+                                                 : ENOMEM;
+    free(writer.base);
+    if (rc != 0 && !heritage->is_behind)
+        log_warning("heritage",
+                    "cannot write %s: %s; if the daemon ended now, its successor would not know "
+                    "clocks and clients",
+                    heritage->path, strerror(rc));
+    if (rc == 0 && heritage->is_behind)
+        log_info("heritage", "%s is written again", heritage->path);
+    heritage->is_behind = rc != 0;
+}
+
+/* All of the new text or all of the old one is under the name, whenever this process is killed. No
+ * fsync: after a crash of the host the file is of another boot. Returns 0 or an errno. */
+static int replace(const struct heritage *heritage, const char *text, size_t bytes)
+{
+    int fd =
+        open(heritage->fresh_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    size_t written = 0;
+    ssize_t n = 0;
+    int rc;
+
+    if (fd < 0)
+        return errno;
+    while (written < bytes && (n = write(fd, text + written, bytes - written)) > 0)
+        written += (size_t)n;
+    rc = written == bytes ? 0 : n < 0 ? errno : ENOSPC;
+    if (close(fd) < 0 && rc == 0)
+        rc = errno;
+    if (rc == 0 && rename(heritage->fresh_path, heritage->path) < 0)
+        rc = errno;
+    if (rc != 0)
+        unlink(heritage->fresh_path);
+    return rc;
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+    struct heritage *heritage = timer->data;
+
+    if (heritage->is_behind)
+        save(heritage);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void *grow(void *context, void *base, size_t used, size_t bytes)
+{
+    (void)context;
+    (void)used;
+    return realloc(base, bytes);
+}

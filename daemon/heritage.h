@@ -1,0 +1,104 @@
+/* heritage.h - what one run of the daemon leaves to the next.
+ *
+ * A file beside the socket (PATH.state) that is replaced as a whole when something in it changes:
+ *
+ *   clock      the closed form of game time and of the step clocks, so that they go on
+ *   ids        up to which numbers of clients, ports, readers were given out: none is given twice
+ *   leases     which processes are attached: who may come back as the client that it was
+ *
+ * It holds for one boot of the host: monotonic time and process numbers mean nothing after it. A file
+ * that makes no sense is left aside with a warning. One that cannot be written (disk full) is tried
+ * again; the daemon goes on without.
+ *
+ *     if (heritage_clock(heritage, &clock))
+ *         … go on from there …
+ *     heritage_lease_add(heritage, &lease);
+ *
+ * The file goes when the daemon ends in good order and nobody is attached. While somebody is, it stays,
+ * because games outlive the daemon.
+ *
+ * Where there is no heritage (NULL, in tests of single modules) nothing was left and nothing is kept.
+ *
+ * Thread: loop. Cost: each change writes the file, some microseconds on /run. */
+#ifndef ENGINE_CORED_HERITAGE_H
+#define ENGINE_CORED_HERITAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "foundation/error.h"
+#include "proto/clock_page.h"
+
+struct heritage;
+struct services;
+
+int heritage_init(struct services *services, struct ec_error *why);      /* module phase: reads */
+int heritage_post_init(struct services *services, struct ec_error *why); /* writes from now on */
+void heritage_shutdown(struct services *services);
+
+/* For tests: the same without the rest of the daemon. path is that of the file. */
+int heritage_create(const char *path, struct heritage **heritage, struct ec_error *why);
+void heritage_destroy(struct heritage *heritage); /* removes the file when nobody has a lease */
+
+/* Whether an earlier run of this boot left something. */
+bool heritage_exists(const struct heritage *heritage);
+/* How many runs of this boot there were before, as far as is known. */
+uint32_t heritage_runs(const struct heritage *heritage);
+/* The instance of the run before; 0: none. */
+uint64_t heritage_instance(const struct heritage *heritage);
+/* The socket is ours, so the file is, too: write it from now on. */
+void heritage_begin(struct heritage *heritage, uint64_t instance);
+
+/* ---- the clock ---- */
+
+struct clock_heritage {
+    uint64_t scale_num, scale_den; /* as ordered */
+    bool paused;
+    uint64_t last_checkpoint; /* id */
+    uint32_t clock_count;
+    struct ec_clock_snapshot snapshot;
+    struct {
+        uint32_t late; /* enum late_policy */
+        uint32_t burst;
+        bool halvable;
+        int64_t spin_ns;
+        uint64_t step;                   /* that was reached when it was written */
+        uint64_t missed;                 /* steps that were left out until then */
+        uint64_t period_num, period_den; /* as ordered */
+    } clock[EC_STEP_CLOCKS_MAX];
+};
+
+/* What the run before left. Every value was checked: arithmetic can be done with it. */
+bool heritage_clock(const struct heritage *heritage, struct clock_heritage *clock);
+void heritage_set_clock(struct heritage *heritage, const struct clock_heritage *clock);
+
+/* ---- ids ---- */
+
+enum heritage_id { HERITAGE_CLIENT, HERITAGE_PORT, HERITAGE_READER, HERITAGE_IDS };
+
+/* The highest id that an earlier run may have given out; new ones come after it. */
+uint32_t heritage_last_id(const struct heritage *heritage, enum heritage_id kind);
+/* id was given out. */
+void heritage_note_id(struct heritage *heritage, enum heritage_id kind, uint32_t id);
+
+/* ---- leases ---- */
+
+#define HERITAGE_NAME_BYTES 48
+#define HERITAGE_LEASES_MAX 4096
+
+struct lease {
+    uint32_t client_id;
+    pid_t pid;
+    uid_t uid;
+    uint64_t process_start; /* in clock ticks since boot: with pid it names one process */
+    char name[HERITAGE_NAME_BYTES];
+};
+
+/* Those of the run before, in no order; NULL after the last. They stay until they are removed. */
+const struct lease *heritage_lease(const struct heritage *heritage, unsigned index);
+/* A second lease of an id replaces the first. */
+void heritage_lease_add(struct heritage *heritage, const struct lease *lease);
+void heritage_lease_remove(struct heritage *heritage, uint32_t client_id);
+
+#endif

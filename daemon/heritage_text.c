@@ -1,0 +1,337 @@
+/* heritage_text.c - one table of numbers for each kind of row; writing and reading loop over them. */
+#include "daemon/heritage_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "foundation/json/json_scan.h"
+#include "segment/clock_arithmetic.h"
+
+#define FORMAT 1 /* raised when the same text would mean something else */
+
+enum number_kind { I64, U64, U32, BOOL };
+
+struct number {
+    const char *name;
+    size_t offset;
+    enum number_kind kind;
+};
+
+#define NUMBER(type, field, kind)                                                                  \
+    {                                                                                              \
+#field, offsetof(struct type, field), kind                                                 \
+    }
+
+static const struct number game_numbers[] = {
+    NUMBER(ec_game_snapshot, real0_ns, I64),  NUMBER(ec_game_snapshot, game0_ns, I64),
+    NUMBER(ec_game_snapshot, remainder, U64), NUMBER(ec_game_snapshot, scale_num, U64),
+    NUMBER(ec_game_snapshot, scale_den, U64), NUMBER(ec_game_snapshot, epoch, U64),
+    NUMBER(ec_game_snapshot, until_ns, I64),
+};
+
+static const struct number step_numbers[] = {
+    NUMBER(ec_step_snapshot, source, U32),          NUMBER(ec_step_snapshot, base_ns, I64),
+    NUMBER(ec_step_snapshot, fraction, U64),        NUMBER(ec_step_snapshot, n0, U64),
+    NUMBER(ec_step_snapshot, period_num, U64),      NUMBER(ec_step_snapshot, period_den, U64),
+    NUMBER(ec_step_snapshot, until_step, U64),      NUMBER(ec_step_snapshot, next_period_num, U64),
+    NUMBER(ec_step_snapshot, next_period_den, U64),
+};
+
+/* How a clock was ordered, beside how it runs. */
+#define ORDERED(field, kind)                                                                       \
+    {                                                                                              \
+        "its_" #field,                                                                             \
+            offsetof(struct clock_heritage, clock[0].field) -                                      \
+                offsetof(struct clock_heritage, clock[0]),                                         \
+            kind                                                                                   \
+    }
+static const struct number ordered_numbers[] = {
+    ORDERED(late, U32), ORDERED(burst, U32),  ORDERED(halvable, BOOL),  ORDERED(spin_ns, I64),
+    ORDERED(step, U64), ORDERED(missed, U64), ORDERED(period_num, U64), ORDERED(period_den, U64),
+};
+
+static const struct number clock_numbers[] = {
+    NUMBER(clock_heritage, scale_num, U64),
+    NUMBER(clock_heritage, scale_den, U64),
+    NUMBER(clock_heritage, paused, BOOL),
+    NUMBER(clock_heritage, last_checkpoint, U64),
+};
+
+static const struct number id_numbers[] = {
+    { "client", HERITAGE_CLIENT * sizeof(uint32_t), U32 },
+    { "port", HERITAGE_PORT * sizeof(uint32_t), U32 },
+    { "reader", HERITAGE_READER * sizeof(uint32_t), U32 },
+};
+
+static const struct number lease_numbers[] = {
+    NUMBER(lease, client_id, U32),
+    NUMBER(lease, pid, U32),
+    NUMBER(lease, uid, U32),
+    NUMBER(lease, process_start, U64),
+};
+_Static_assert(sizeof(pid_t) == 4 && sizeof(uid_t) == 4, "read as 32 bits");
+
+#define COUNT(table) (sizeof(table) / sizeof(table)[0])
+#define NUMBERS_MAX 16
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void write_numbers(struct ec_json_writer *writer, const struct number *numbers, size_t count,
+                          const void *row)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *at = (const char *)row + numbers[i].offset;
+
+        switch (numbers[i].kind) {
+        case I64:
+            ec_json_member_i64(writer, numbers[i].name, *(const int64_t *)(const void *)at);
+            break;
+        case U64:
+            ec_json_member_u64(writer, numbers[i].name, *(const uint64_t *)(const void *)at);
+            break;
+        case U32:
+            ec_json_member_u64(writer, numbers[i].name, *(const uint32_t *)(const void *)at);
+            break;
+        case BOOL:
+            ec_json_member_boolean(writer, numbers[i].name, *(const bool *)(const void *)at);
+            break;
+        }
+    }
+}
+
+static void write_object(struct ec_json_writer *writer, const char *name,
+                         const struct number *numbers, size_t count, const void *row)
+{
+    ec_json_member_object(writer, name);
+    write_numbers(writer, numbers, count, row);
+    ec_json_object_end(writer);
+}
+
+static void write_clock(struct ec_json_writer *writer, const struct clock_heritage *clock)
+{
+    ec_json_member_object(writer, "clock");
+    write_numbers(writer, clock_numbers, COUNT(clock_numbers), clock);
+    write_object(writer, "game", game_numbers, COUNT(game_numbers), &clock->snapshot.game);
+    write_object(writer, "game_next", game_numbers, COUNT(game_numbers),
+                 &clock->snapshot.game_next);
+    ec_json_member_array(writer, "steps");
+    for (uint32_t i = 0; i < clock->clock_count; i++) {
+        const struct ec_step_snapshot *step = &clock->snapshot.step[i];
+
+        ec_json_object_begin(writer);
+        ec_json_member_string_n(writer, "name", step->name, strnlen(step->name, sizeof step->name));
+        write_numbers(writer, step_numbers, COUNT(step_numbers), step);
+        write_numbers(writer, ordered_numbers, COUNT(ordered_numbers), &clock->clock[i]);
+        ec_json_object_end(writer);
+    }
+    ec_json_array_end(writer);
+    ec_json_object_end(writer);
+}
+
+void heritage_content_write(const struct heritage_content *content, struct ec_json_writer *writer)
+{
+    ec_json_object_begin(writer);
+    ec_json_member_u64(writer, "format", FORMAT);
+    ec_json_member_string(writer, "boot_id", content->boot_id);
+    ec_json_member_hex64(writer, "instance", content->instance);
+    ec_json_member_u64(writer, "runs", content->runs);
+    write_object(writer, "last_ids", id_numbers, COUNT(id_numbers), content->last_id);
+    if (content->has_clock)
+        write_clock(writer, &content->clock);
+    ec_json_member_array(writer, "leases");
+    for (unsigned i = 0; i < content->lease_count; i++) {
+        ec_json_object_begin(writer);
+        ec_json_member_string(writer, "name", content->leases[i].name);
+        write_numbers(writer, lease_numbers, COUNT(lease_numbers), &content->leases[i]);
+        ec_json_object_end(writer);
+    }
+    ec_json_array_end(writer);
+    ec_json_object_end(writer);
+    ec_json_line_end(writer);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static int read_number(struct ec_json_span value, const struct number *number, void *row)
+{
+    char *at = (char *)row + number->offset;
+    uint64_t wide;
+    int rc;
+
+    switch (number->kind) {
+    case I64:
+        return ec_json_get_i64(value, (int64_t *)(void *)at);
+    case U64:
+        return ec_json_get_u64(value, (uint64_t *)(void *)at);
+    case U32:
+        rc = ec_json_get_u64(value, &wide);
+        if (rc == EC_OK && wide <= UINT32_MAX)
+            *(uint32_t *)(void *)at = (uint32_t)wide;
+        return rc == EC_OK && wide > UINT32_MAX ? EC_ERR_PARAM : rc;
+    case BOOL:
+        return ec_json_get_boolean(value, (bool *)(void *)at);
+    }
+    return EC_ERR_PARAM;
+}
+
+/* All numbers of a row; other members are left to others. */
+static int read_numbers(struct ec_json_span object, const struct number *numbers, size_t count,
+                        void *row, struct ec_error *why)
+{
+    const char *names[NUMBERS_MAX];
+    struct ec_json_span values[NUMBERS_MAX];
+    struct ec_json_fields fields = { .names = names, .values = values, .count = count };
+
+    for (size_t i = 0; i < count; i++)
+        names[i] = numbers[i].name;
+    if (ec_json_bind(object, &fields) < 0)
+        return ec_fail(why, EC_ERR_PARAM, "%s and others: there is no object", names[0]);
+    for (size_t i = 0; i < count; i++)
+        if (read_number(values[i], &numbers[i], row) < 0)
+            return ec_fail(why, EC_ERR_PARAM, "%s: missing, or not such a number", names[i]);
+    return EC_OK;
+}
+
+static struct ec_json_span member(struct ec_json_span object, const char *name)
+{
+    struct ec_json_span value = { 0 };
+    struct ec_json_fields fields = { .names = &name, .values = &value, .count = 1 };
+
+    (void)ec_json_bind(object, &fields);
+    return value;
+}
+
+/* What arithmetic asks of a step clock, and what the scheduler does. */
+static int check_step(const struct clock_heritage *clock, uint32_t i, struct ec_error *why)
+{
+    const struct ec_step_snapshot *step = &clock->snapshot.step[i];
+
+    if (!ec_step_valid(step) || step->source > EC_STEP_GAME || clock->clock[i].late > 2 ||
+        clock->clock[i].spin_ns < 0 || clock->clock[i].period_num == 0 ||
+        clock->clock[i].period_num >= EC_PERIOD_TERM_MAX || clock->clock[i].period_den == 0 ||
+        clock->clock[i].period_den >= EC_PERIOD_TERM_MAX)
+        return ec_fail(why, EC_ERR_PARAM, "step clock %u cannot run like this", i);
+    for (uint32_t other = 0; other < i; other++)
+        if (strcmp(clock->snapshot.step[other].name, step->name) == 0)
+            return ec_fail(why, EC_ERR_PARAM, "step clock %s stands twice", step->name);
+    return EC_OK;
+}
+
+static int read_step(struct ec_json_span object, struct clock_heritage *clock, struct ec_error *why)
+{
+    uint32_t i = clock->clock_count;
+    struct ec_step_snapshot *step = &clock->snapshot.step[i];
+    int rc;
+
+    if (i == EC_STEP_CLOCKS_MAX)
+        return ec_fail(why, EC_ERR_PARAM, "steps: more than %d", EC_STEP_CLOCKS_MAX);
+    if (ec_json_get_text(member(object, "name"), step->name, sizeof step->name) < 0 ||
+        step->name[0] == '\0')
+        return ec_fail(why, EC_ERR_PARAM, "steps: one has no name");
+    rc = read_numbers(object, step_numbers, COUNT(step_numbers), step, why);
+    if (rc == EC_OK)
+        rc = read_numbers(object, ordered_numbers, COUNT(ordered_numbers), &clock->clock[i], why);
+    if (rc == EC_OK)
+        rc = check_step(clock, i, why);
+    clock->clock_count++;
+    return rc;
+}
+
+static int read_clock(struct ec_json_span object, struct clock_heritage *clock,
+                      struct ec_error *why)
+{
+    struct ec_json_iterator steps = ec_json_iterate(member(object, "steps"));
+    struct ec_json_span step;
+    int rc = read_numbers(object, clock_numbers, COUNT(clock_numbers), clock, why);
+
+    if (rc == EC_OK)
+        rc = read_numbers(member(object, "game"), game_numbers, COUNT(game_numbers),
+                          &clock->snapshot.game, why);
+    if (rc == EC_OK)
+        rc = read_numbers(member(object, "game_next"), game_numbers, COUNT(game_numbers),
+                          &clock->snapshot.game_next, why);
+    if (rc < 0)
+        return rc;
+    if (!ec_game_valid(&clock->snapshot.game) || !ec_game_valid(&clock->snapshot.game_next) ||
+        clock->scale_den == 0 || clock->scale_den > EC_SCALE_DEN_MAX ||
+        clock->scale_num > EC_SCALE_MAX * clock->scale_den)
+        return ec_fail(why, EC_ERR_PARAM, "game: time cannot run like this");
+    while (rc == EC_OK && ec_json_next_element(&steps, &step))
+        rc = read_step(step, clock, why);
+    return rc;
+}
+
+static int read_leases(struct ec_json_span array, struct heritage_content *content,
+                       struct ec_error *why)
+{
+    struct ec_json_iterator rows = ec_json_iterate(array);
+    struct ec_json_span row;
+    int rc = EC_OK;
+
+    while (rc == EC_OK && ec_json_next_element(&rows, &row)) {
+        struct lease lease = { 0 };
+        struct lease *grown;
+
+        if (content->lease_count == HERITAGE_LEASES_MAX)
+            return ec_fail(why, EC_ERR_PARAM, "leases: more than %d", HERITAGE_LEASES_MAX);
+        rc = read_numbers(row, lease_numbers, COUNT(lease_numbers), &lease, why);
+        if (rc == EC_OK &&
+            (lease.client_id == 0 || lease.pid <= 0 ||
+             ec_json_get_text(member(row, "name"), lease.name, sizeof lease.name) < 0))
+            rc = ec_fail(why, EC_ERR_PARAM, "leases: one has no id, process or name");
+        if (rc < 0)
+            break;
+        grown = realloc(content->leases, (content->lease_count + 1) * sizeof *grown);
+        if (grown == NULL)
+            return ec_fail(why, EC_ERR_MEMORY, "no memory for %u leases", content->lease_count + 1);
+        content->leases = grown;
+        grown[content->lease_count++] = lease;
+    }
+    return rc;
+}
+
+static int read_all(struct ec_json_span root, struct heritage_content *content,
+                    struct ec_error *why)
+{
+    struct ec_json_span clock = member(root, "clock");
+    uint64_t format = 0, runs = 0;
+    int rc;
+
+    if (ec_json_get_u64(member(root, "format"), &format) < 0 || format != FORMAT)
+        return ec_fail(why, EC_ERR_PARAM, "format: expected %d", FORMAT);
+    if (ec_json_get_text(member(root, "boot_id"), content->boot_id, sizeof content->boot_id) < 0)
+        return ec_fail(why, EC_ERR_PARAM, "boot_id: expected text");
+    if (ec_json_get_hex64(member(root, "instance"), &content->instance) < 0)
+        return ec_fail(why, EC_ERR_PARAM, "instance: expected an id");
+    if (ec_json_get_u64(member(root, "runs"), &runs) < 0 || runs > UINT32_MAX - 1)
+        return ec_fail(why, EC_ERR_PARAM, "runs: expected a count");
+    content->runs = (uint32_t)runs;
+    rc = read_numbers(member(root, "last_ids"), id_numbers, COUNT(id_numbers), content->last_id,
+                      why);
+    if (rc == EC_OK && clock.text != NULL) {
+        rc = read_clock(clock, &content->clock, why);
+        content->has_clock = rc == EC_OK;
+    }
+    return rc == EC_OK ? read_leases(member(root, "leases"), content, why) : rc;
+}
+
+int heritage_content_read(const char *text, size_t bytes, struct heritage_content *content,
+                          struct ec_error *why)
+{
+    struct ec_json_fault fault = { 0 };
+    int rc;
+
+    *content = (struct heritage_content) { 0 };
+    if (ec_json_check(text, bytes, NULL, &fault) < 0)
+        return ec_fail(why, EC_ERR_PARSE, "%s at byte %zu", fault.reason, fault.offset);
+    rc = read_all(ec_json_root(text, bytes), content, why);
+    if (rc < 0)
+        heritage_content_finish(content);
+    return rc;
+}
+
+void heritage_content_finish(struct heritage_content *content)
+{
+    free(content->leases);
+    *content = (struct heritage_content) { 0 };
+}
