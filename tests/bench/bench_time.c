@@ -3,6 +3,8 @@
  *   time.game_read          ec_time_game   against clock_gettime(CLOCK_MONOTONIC)
  *   time.step_read          ec_step_index  against a plain atomic load
  *   time.wake_p50, _p99     lateness of a step of 60 Hz in a game, against cyclictest in the same class
+ *   time.wake_p50_fifo, .wake_p99_fifo and both with _spin: the same with SCHED_FIFO, without and with a
+ *                           scheduler that is awake before the step
  *   time.wake_last_of_16    the last of 16 games that wait for a step, against 16 sleepers
  *   time.phase_p99          16 games of 20 Hz with 1 ms of work, spread against in one phase
  *   time.drift_30d          30 days at 60, 59.94 and 1000/3 Hz, in ns
@@ -278,6 +280,7 @@ static const struct bench_case {
 
 #define WAKES_60 180 /* three seconds */
 #define WAKES_20 60
+#define SPIN_US 100 /* of 16,667 between two steps */
 
 #define WAKE_PAIR(of, against, ...)                                                                \
     { .kind = of, __VA_ARGS__ },                                                                   \
@@ -303,6 +306,12 @@ static const struct wake_case {
     { "time.wake_p99_fifo", 1.2, "engine-core", "cyclictest",
       WAKE_PAIR(WAKE_STEP, WAKE_CYCLICTEST, .processes = 1, .hz = 60, .wakes = WAKES_60,
                 .fifo = true, .percentile = 99) },
+    { "time.wake_p50_fifo_spin", 1.2, "engine-core", "cyclictest",
+      WAKE_PAIR(WAKE_STEP, WAKE_CYCLICTEST, .processes = 1, .hz = 60, .wakes = WAKES_60,
+                .fifo = true, .spin_us = SPIN_US, .percentile = 50) },
+    { "time.wake_p99_fifo_spin", 1.2, "engine-core", "cyclictest",
+      WAKE_PAIR(WAKE_STEP, WAKE_CYCLICTEST, .processes = 1, .hz = 60, .wakes = WAKES_60,
+                .fifo = true, .spin_us = SPIN_US, .percentile = 99) },
     { "time.wake_last_of_16", 1.2, "engine-core", "16 sleepers",
       WAKE_PAIR(WAKE_STEP, WAKE_SLEEPER, .processes = 16, .hz = 60, .wakes = WAKES_60, .last = true,
                 .percentile = 99) },

@@ -181,9 +181,11 @@ static void start_daemon(const struct wake_shape *shape)
 
     if (!daemon_start(&server, NULL) || !line_client_connect(&operator, server.socket_path))
         bench_fail("engine-cored: %s", server.why);
-    snprintf(params, sizeof params, "{\"name\":\"bench\",\"hz\":%u,\"source\":\"real\"}",
-             shape->hz);
-    line_client_call(&operator, "clock.step.create", params);
+    snprintf(params, sizeof params,
+             "{\"name\":\"bench\",\"hz\":%u,\"source\":\"real\",\"spin_us\":%u}", shape->hz,
+             shape->spin_us);
+    if (strstr(line_client_call(&operator, "clock.step.create", params), "\"result\"") == NULL)
+        bench_fail("no step clock %s", params);
     line_client_close(&operator);
 }
 

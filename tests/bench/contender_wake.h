@@ -20,10 +20,11 @@ struct wake_shape {
     enum wake_kind kind;
     unsigned processes; /* up to 16 */
     unsigned hz;
-    unsigned wakes;  /* up to 1024 */
-    int64_t work_ns; /* processor time that each spends after a wake */
-    bool fifo;       /* processes run with SCHED_FIFO */
-    bool last;       /* measure the last process of each wake */
+    unsigned wakes;   /* up to 1024 */
+    int64_t work_ns;  /* processor time that each spends after a wake */
+    bool fifo;        /* processes run with SCHED_FIFO */
+    unsigned spin_us; /* the scheduler stays awake so long before each step */
+    bool last;        /* measure the last process of each wake */
     double percentile;
 };
 
