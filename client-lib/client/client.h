@@ -106,6 +106,10 @@ void ec_client_memory_destroy(struct ec_client *client); /* accepts one without 
 /* client/memory.c: called by the thread itself before its slot may go to another one. */
 void ec_client_memory_thread_ends(struct ec_client *client);
 
+/* client/memory.c: called by the frame marks. */
+void ec_client_memory_frame_begins(struct ec_client *client);
+void ec_client_memory_frame_ends(struct ec_client *client);
+
 /* The thread slot of the calling thread in the client segment, claimed at first use and left at the
  * thread's end, counts included, to the next one. What lies in slots [0, EC_THREAD_SLOT_SHARED) has
  * this thread as its only writer. EC_THREAD_SLOT_SHARED belongs to all threads that found no free

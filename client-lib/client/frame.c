@@ -41,11 +41,13 @@ void ec_frame_begin(struct ec_client *client, struct ec_frame *frame)
     if (before > 0)
         ec_histogram_add(&ec_client_own(client)->frames.period, (uint64_t)frame->period_ns);
     count_fps(client, frame->index, now_ns);
+    ec_client_memory_frame_begins(client);
     ec_client_breaker_look(client, EC_WATCH_FRAME); /* the safe point for its call-back */
 }
 
 void ec_frame_end(struct ec_frame *frame)
 {
+    ec_client_memory_frame_ends(frame->client); /* part of the frame's work */
     frame->work_ns = ec_client_now_ns(frame->client) - frame->begin_ns;
     ec_histogram_add(&ec_client_own(frame->client)->frames.work, (uint64_t)frame->work_ns);
 }

@@ -6,9 +6,13 @@
 #include "client/client.h"
 #include "foundation/memory/aligned.h"
 #include "foundation/memory/arena.h"
+#include "foundation/memory/frame_arena.h"
+#include "foundation/memory/frame_list.h"
+#include "foundation/memory/heap.h"
 #include "foundation/memory/pool.h"
 #include "foundation/memory/pool_threads.h"
 #include "foundation/memory/sink.h"
+#include "foundation/memory/slab.h"
 #include "foundation/memory/stack.h"
 #include "proto/memory_rows.h"
 
@@ -87,6 +91,18 @@ void ec_client_memory_thread_ends(struct ec_client *client)
         ec_pool_threads_leave(client->memory);
 }
 
+void ec_client_memory_frame_begins(struct ec_client *client)
+{
+    if (client->memory != NULL)
+        ec_frame_list_begin(client->memory);
+}
+
+void ec_client_memory_frame_ends(struct ec_client *client)
+{
+    if (client->memory != NULL)
+        ec_frame_list_end(client->memory);
+}
+
 int ec_tag_register(struct ec_client *client, const char *name, uint64_t budget_bytes,
                     uint32_t *tag, struct ec_error *why)
 {
@@ -137,4 +153,20 @@ int ec_aligned_create(const struct ec_aligned_desc *desc, struct ec_aligned **al
                       struct ec_error *why)
 {
     return ec_aligned_create_in(sink_of(desc->client), desc, aligned, why);
+}
+
+int ec_slab_create(const struct ec_slab_desc *desc, struct ec_slab **slab, struct ec_error *why)
+{
+    return ec_slab_create_in(sink_of(desc->client), desc, slab, why);
+}
+
+int ec_heap_create(const struct ec_heap_desc *desc, struct ec_heap **heap, struct ec_error *why)
+{
+    return ec_heap_create_in(sink_of(desc->client), desc, heap, why);
+}
+
+int ec_frame_arena_create(const struct ec_frame_arena_desc *desc, struct ec_frame_arena **frame,
+                          struct ec_error *why)
+{
+    return ec_frame_arena_create_in(sink_of(desc->client), desc, frame, why);
 }

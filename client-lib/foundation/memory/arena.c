@@ -105,21 +105,22 @@ static inline size_t padding_for(uintptr_t address, size_t align)
 int ec_arena_create_in(struct ec_memory_sink *sink, const struct ec_arena_desc *desc,
                        struct ec_arena **arena, struct ec_error *why)
 {
-    return ec_arena_create_kind(sink, desc, EC_ALLOCATOR_ARENA, false, arena, why);
+    return ec_arena_create_kind(sink, desc, &(struct ec_arena_kind) { .kind = EC_ALLOCATOR_ARENA },
+                                arena, why);
 }
 
 int ec_arena_create_kind(struct ec_memory_sink *sink, const struct ec_arena_desc *desc,
-                         enum ec_allocator_kind kind, bool whole_pages, struct ec_arena **arena,
+                         const struct ec_arena_kind *kind, struct ec_arena **arena,
                          struct ec_error *why)
 {
-    const char *const word = ec_allocator_kind_name(kind);
+    const char *const word = ec_allocator_kind_name(kind->kind);
     struct ec_arena *made;
     int rc = check_desc(desc, word, why);
 
     *arena = NULL;
     if (rc < 0)
         return rc;
-    made = calloc(1, sizeof *made);
+    made = calloc(1, kind->struct_bytes != 0 ? kind->struct_bytes : sizeof *made);
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "%s \"%s\": no memory", word, desc->name);
     made->sink = sink;
@@ -127,7 +128,7 @@ int ec_arena_create_kind(struct ec_memory_sink *sink, const struct ec_arena_desc
     made->growth_bytes = desc->growth_bytes;
     made->limit_bytes = desc->limit_bytes != 0 ? desc->limit_bytes : SIZE_MAX;
     made->heap_fallback = desc->heap_fallback;
-    made->whole_pages = whole_pages || desc->in_segment;
+    made->whole_pages = kind->whole_pages || desc->in_segment;
     made->on_warning = desc->on_warning;
     made->context = desc->context;
     rc = ec_memory_sink_space(sink, desc->in_segment, &made->space, why);
@@ -143,11 +144,11 @@ int ec_arena_create_kind(struct ec_memory_sink *sink, const struct ec_arena_desc
                        desc->bytes);
     }
     if (sink != NULL)
-        made->row = ec_memory_sink_row_take(sink, desc->name, kind, desc->tag, 0);
+        made->row = ec_memory_sink_row_take(sink, desc->name, kind->kind, desc->tag, 0);
     if (made->row == NULL)
         made->row = &made->row_private;
     if (made->row == &made->row_private)
-        ec_memory_row_init(made->row, desc->name, kind, desc->tag, 0);
+        ec_memory_row_init(made->row, desc->name, kind->kind, desc->tag, 0);
     made->front.row = (uint64_t *)(void *)&made->row->current_bytes;
     set(&made->row->capacity_bytes, made->capacity_bytes);
     made->begin = (struct ec_arena_place) { .chunk = made->chunks, .position = made->chunks->data };
@@ -257,6 +258,33 @@ void ec_arena_pop(struct ec_arena *arena, char *position, uint64_t count)
     arena->front.position = position;
     if (!IN_LINE)
         arena->front.step_end = position;
+}
+
+bool ec_arena_resize_newest(struct ec_arena *arena, void *block, size_t old_bytes, size_t bytes)
+{
+    char *const start = block;
+
+    if (start < arena->chunk->data || start + old_bytes != arena->front.position)
+        return false;
+    if (arena->depth > 0 && start + bytes < arena->scopes[arena->depth - 1].place.position &&
+        arena->scopes[arena->depth - 1].place.chunk == arena->chunk)
+        return bytes == old_bytes; /* an open marker lies behind it */
+    if (bytes <= old_bytes) {
+        ec_arena_pop(arena, start + bytes, bytes == 0);
+        return true;
+    }
+    if (bytes > (size_t)(arena->chunk->end - start))
+        return false;
+    ASAN_UNPOISON_MEMORY_REGION(start, bytes);
+    arena->front.position = start + bytes;
+    set(&arena->row->current_bytes, ec_arena_current_bytes(arena));
+    begin_step(arena);
+    return true;
+}
+
+void ec_arena_free_fallbacks(struct ec_arena_place *place)
+{
+    free_fallbacks(&place->fallbacks, NULL);
 }
 
 bool ec_arena_chain_holds(const struct ec_arena_chunk *chain, const struct ec_arena_place *place,

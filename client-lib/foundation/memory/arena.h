@@ -70,10 +70,15 @@ struct ec_arena {
 int ec_arena_create_in(struct ec_memory_sink *sink, const struct ec_arena_desc *desc,
                        struct ec_arena **arena, struct ec_error *why);
 
-/* The same for what is built on an arena: its kind names it in errors and reports. whole_pages: chunks are
- * mapped pages, which may be protected. */
+/* For what is built on an arena. */
+struct ec_arena_kind {
+    enum ec_allocator_kind kind; /* in errors and reports */
+    size_t struct_bytes;         /* of the struct that begins with the arena; 0: the arena's own */
+    bool whole_pages;            /* chunks are mapped pages, which may be protected */
+};
+
 int ec_arena_create_kind(struct ec_memory_sink *sink, const struct ec_arena_desc *desc,
-                         enum ec_allocator_kind kind, bool whole_pages, struct ec_arena **arena,
+                         const struct ec_arena_kind *kind, struct ec_arena **arena,
                          struct ec_error *why);
 
 /* A further chain of one chunk, which is counted as capacity and not yet used; NULL: no memory, or over
@@ -91,6 +96,12 @@ struct ec_arena_place ec_arena_place_now(const struct ec_arena *arena);
 
 /* Give back what lies behind the position, which is in the chunk in use, and one block of the count. */
 void ec_arena_pop(struct ec_arena *arena, char *position, uint64_t count);
+
+/* Make the newest block larger or smaller where it is; 0 bytes give it back. false: it is not the newest, or
+ * there is no room behind it. */
+bool ec_arena_resize_newest(struct ec_arena *arena, void *block, size_t old_bytes, size_t bytes);
+
+void ec_arena_free_fallbacks(struct ec_arena_place *place);
 
 /* Whether the address lies in memory of the chain up to its position (the end of all earlier chunks). */
 bool ec_arena_chain_holds(const struct ec_arena_chunk *chain, const struct ec_arena_place *place,

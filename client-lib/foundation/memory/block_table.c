@@ -91,6 +91,23 @@ bool ec_block_table_find(struct ec_block_table *table, const void *address, stru
     return found;
 }
 
+bool ec_block_table_update(struct ec_block_table *table, const struct ec_block *block)
+{
+    struct ec_block_shard *shard = shard_of(table, block->address);
+    bool found = false;
+
+    pthread_mutex_lock(&shard->lock);
+    if (shard->count != 0) {
+        struct ec_block *place = &shard->places[place_of(shard, block->address)];
+
+        found = place->address != NULL;
+        if (found)
+            *place = *block;
+    }
+    pthread_mutex_unlock(&shard->lock);
+    return found;
+}
+
 size_t ec_block_table_count(struct ec_block_table *table)
 {
     size_t count = 0;

@@ -47,6 +47,9 @@ bool ec_block_table_take(struct ec_block_table *table, const void *address, stru
 /* The same, and it stays. */
 bool ec_block_table_find(struct ec_block_table *table, const void *address, struct ec_block *block);
 
+/* Replace what is known of the block at this address; false: there is none. */
+bool ec_block_table_update(struct ec_block_table *table, const struct ec_block *block);
+
 size_t ec_block_table_count(struct ec_block_table *table);
 
 /* Call visit for each block, a shard at a time under its lock: it must not use the table. */

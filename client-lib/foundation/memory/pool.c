@@ -52,7 +52,7 @@ static int take_back(struct ec_pool *pool, void *block, uint8_t *mark)
     const struct ec_pool_group *group = ec_pool_group_of(shape, block);
     const size_t inside = (size_t)((char *)block - (const char *)group);
 
-    if (!ec_pool_known_has(pool->known, group) || inside < shape->first ||
+    if (ec_pool_known_number(pool->known, block) != pool->number || inside < shape->first ||
         (inside - shape->first) % shape->stride_bytes != 0 ||
         (inside - shape->first) / shape->stride_bytes >= group->blocks)
         return EC_ERR_PARAM;
@@ -69,16 +69,17 @@ static int take_back(struct ec_pool *pool, void *block, uint8_t *mark)
 int ec_pool_create_in(struct ec_memory_sink *sink, const struct ec_pool_desc *desc,
                       struct ec_pool **pool, struct ec_error *why)
 {
-    return ec_pool_create_kind(sink, desc, EC_ALLOCATOR_POOL, false, pool, why);
+    return ec_pool_create_kind(sink, desc, &(struct ec_pool_kind) { .kind = EC_ALLOCATOR_POOL },
+                               pool, why);
 }
 
 int ec_pool_create_kind(struct ec_memory_sink *sink, const struct ec_pool_desc *desc,
-                        enum ec_allocator_kind kind, bool tagged, struct ec_pool **pool,
+                        const struct ec_pool_kind *kind, struct ec_pool **pool,
                         struct ec_error *why)
 {
     const size_t align = desc->align != 0 ? desc->align : ALIGN_DEFAULT;
     const bool checked = desc->checked || desc->guard_bytes || ec_memory_checks_are_on();
-    struct ec_pool_extras extras = { .live_bytes = checked || tagged,
+    struct ec_pool_extras extras = { .live_bytes = checked || kind->tagged,
                                      .guard_bytes = desc->guard_bytes || ec_memory_guards_are_on(),
                                      .guard_pages = desc->guard_pages };
     struct ec_pool *made;
@@ -94,14 +95,18 @@ int ec_pool_create_kind(struct ec_memory_sink *sink, const struct ec_pool_desc *
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "pool \"%s\": no memory", desc->name);
     memset(made, 0, sizeof *made);
-    made->tag = tagged ? EC_TAG_NONE : desc->tag;
+    made->tag = kind->tagged ? EC_TAG_NONE : desc->tag;
+    made->align = (uint32_t)align;
     made->sink = sink;
     atomic_init(&made->blocks_left, desc->blocks_max != 0 ? desc->blocks_max : UINT64_MAX);
     ec_pool_shape_init(&made->shape, desc->block_bytes, align, &extras);
     size_magazine(made, desc);
     pthread_mutex_init(&made->common_lock, NULL);
-    if (checked) {
-        made->known = ec_pool_known_create();
+    made->checked = checked;
+    made->known = kind->known;
+    made->number = kind->known != NULL ? kind->number : 1;
+    if (checked && kind->known == NULL) {
+        made->known = made->own_known = ec_pool_known_create();
         if (made->known == NULL) {
             rc = ec_fail(why, EC_ERR_MEMORY, "pool \"%s\": no memory", desc->name);
             goto fail;
@@ -117,11 +122,11 @@ int ec_pool_create_kind(struct ec_memory_sink *sink, const struct ec_pool_desc *
         goto fail;
     }
     if (sink != NULL)
-        made->row =
-            ec_memory_sink_row_take(sink, desc->name, kind, made->tag, made->shape.block_bytes);
+        made->row = ec_memory_sink_row_take(sink, desc->name, kind->kind, made->tag,
+                                            made->shape.block_bytes);
     if (made->row == NULL) {
         made->row = &made->row_private;
-        ec_memory_row_init(made->row, desc->name, kind, made->tag, 0);
+        ec_memory_row_init(made->row, desc->name, kind->kind, made->tag, 0);
     }
     atomic_store_explicit(&made->row->largest_free_bytes, made->shape.block_bytes,
                           memory_order_relaxed);
@@ -200,7 +205,7 @@ int ec_pool_free(struct ec_pool *pool, void *block)
 
     if (__builtin_expect(block == NULL, 0))
         return EC_OK;
-    if (pool->known != NULL) {
+    if (pool->checked) {
         const int rc = take_back(pool, block, &mark);
 
         if (__builtin_expect(rc < 0, 0)) {
@@ -232,7 +237,7 @@ int ec_pool_free_tagged(struct ec_pool *pool, void *block, uint32_t *tag)
     const uint64_t bytes = pool->shape.block_bytes;
     uint8_t mark;
 
-    if (pool->known != NULL) {
+    if (pool->checked) {
         const int rc = take_back(pool, block, &mark);
 
         if (__builtin_expect(rc < 0, 0)) {
@@ -393,7 +398,7 @@ static void free_parts(struct ec_pool *pool)
         next = heap->next;
         ec_pool_heap_destroy(heap);
     }
-    ec_pool_known_destroy(pool->known);
+    ec_pool_known_destroy(pool->own_known);
     pthread_mutex_destroy(&pool->common_lock);
     free(pool);
 }

@@ -8,14 +8,25 @@
 
 #include "foundation/memory/sink.h"
 
+struct ec_pool_known;
+
 /* As ec_pool_create; desc->client is not looked at. sink may be NULL and outlives the pool. */
 int ec_pool_create_in(struct ec_memory_sink *sink, const struct ec_pool_desc *desc,
                       struct ec_pool **pool, struct ec_error *why);
 
-/* The same for what is built on pools: its kind names it in reports. Of a tagged pool each block has a tag
- * of its own, and desc->tag is not looked at; its blocks go through the functions below alone. */
+/* For what is built on pools. */
+struct ec_pool_kind {
+    enum ec_allocator_kind kind; /* in reports */
+    bool tagged; /* each block has a tag of its own, and desc->tag is not looked at: blocks go
+                                    through the functions below alone */
+    struct ec_pool_known
+        *known; /* shared with other pools, where this one's groups have the number; NULL:
+                                    a table of its own, where it needs one. It goes after the pool. */
+    uint8_t number;
+};
+
 int ec_pool_create_kind(struct ec_memory_sink *sink, const struct ec_pool_desc *desc,
-                        enum ec_allocator_kind kind, bool tagged, struct ec_pool **pool,
+                        const struct ec_pool_kind *kind, struct ec_pool **pool,
                         struct ec_error *why);
 
 /* tag < EC_TAGS_MAX. The block is counted for the pool and for its tag. */

@@ -248,7 +248,8 @@ static struct ec_pool_group *group_from_system(struct ec_pool_heap *heap)
     const uint32_t blocks = reserve_blocks(pool);
     struct ec_pool_group *group = blocks != 0 ? ec_pool_group_create(&pool->shape, blocks) : NULL;
 
-    if (group != NULL && !ec_pool_known_add(pool->known, group)) {
+    if (group != NULL &&
+        !ec_pool_known_add(pool->known, group, pool->shape.group_bytes, pool->number)) {
         ec_pool_group_destroy(&pool->shape, group);
         group = NULL;
     }
@@ -476,7 +477,7 @@ static uint64_t unmap_empty(struct ec_pool_heap *heap, uint32_t count)
             continue;
         blocks = group->blocks;
         remove_group(heap, group);
-        ec_pool_known_remove(pool->known, group);
+        ec_pool_known_remove(pool->known, group, pool->shape.group_bytes);
         ec_pool_group_destroy(&pool->shape, group);
         atomic_fetch_sub_explicit(&pool->row->capacity_bytes,
                                   (uint64_t)blocks * pool->shape.block_bytes, memory_order_relaxed);

@@ -73,13 +73,17 @@ struct ec_pool {
     uint32_t magazine_blocks_max;
     struct ec_pool_shape shape;
     uint32_t tag;
+    uint32_t align;
     struct ec_memory_sink *sink;
     struct ec_allocator_row *row; /* in the sink, or row_private */
     _Atomic(struct ec_pool_heap *) heaps;
     _Atomic uint64_t blocks_left; /* of blocks_max */
     pthread_mutex_t common_lock;  /* around common */
     struct ec_pool_heap *common;  /* for threads that have no heap; bound at its first use */
-    struct ec_pool_known *known;  /* NULL: nothing is looked for */
+    bool checked;                 /* look for faults */
+    uint8_t number;               /* of its groups in known */
+    struct ec_pool_known *known;  /* NULL: nobody asks */
+    struct ec_pool_known *own_known;
     struct ec_allocator_row row_private;
 
     alignas(EC_HOT_BYTES) _Atomic int64_t live; /* blocks, sum of what was pushed */

@@ -75,6 +75,7 @@ void ec_shared_row_freed(struct ec_shared_row *shared, uint64_t bytes, uint64_t 
         count_for_tag(shared, 0, 0, 1, bytes);
 }
 
+/* Nothing is pushed: that was done with each block. */
 static void count_for_tag(struct ec_shared_row *shared, uint64_t allocs, uint64_t bytes_in,
                           uint64_t frees, uint64_t bytes_out)
 {

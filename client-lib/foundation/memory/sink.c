@@ -22,6 +22,11 @@ int ec_memory_sink_init(struct ec_memory_sink *sink, struct ec_error *why)
 
     if (rc != 0)
         return ec_fail(why, EC_ERR_SYSTEM, "make a lock: %s", strerror(rc));
+    rc = pthread_mutex_init(&sink->frame_lock, NULL);
+    if (rc != 0) {
+        pthread_mutex_destroy(&sink->lock);
+        return ec_fail(why, EC_ERR_SYSTEM, "make a lock: %s", strerror(rc));
+    }
     for (uint32_t tag = 0; tag < EC_TAG_USER_FIRST; tag++)
         if (fixed_tags[tag] != NULL)
             strcpy(sink->tags[tag].name, fixed_tags[tag]);
@@ -30,6 +35,7 @@ int ec_memory_sink_init(struct ec_memory_sink *sink, struct ec_error *why)
 
 void ec_memory_sink_finish(struct ec_memory_sink *sink)
 {
+    pthread_mutex_destroy(&sink->frame_lock);
     pthread_mutex_destroy(&sink->lock);
 }
 
@@ -194,6 +200,18 @@ struct ec_memory_account ec_memory_sink_account_shared(struct ec_memory_sink *si
         .slot = slot,
         .shared = true,
     };
+}
+
+void ec_memory_sink_count(struct ec_memory_sink *sink, uint32_t tag, uint64_t allocs,
+                          uint64_t bytes_in, uint64_t frees, uint64_t bytes_out)
+{
+    const struct ec_memory_account account = ec_memory_sink_account(sink, tag);
+
+    ec_count(&account.tag->allocs, allocs, account.shared);
+    ec_count(&account.tag->bytes_in, bytes_in, account.shared);
+    ec_count(&account.tag->frees, frees, account.shared);
+    ec_count(&account.tag->bytes_out, bytes_out, account.shared);
+    ec_memory_sink_push(sink, &account, tag);
 }
 
 void ec_memory_sink_push(struct ec_memory_sink *sink, const struct ec_memory_account *account,

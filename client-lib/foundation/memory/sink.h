@@ -23,6 +23,7 @@
 #include "foundation/memory/space.h"
 #include "proto/client_segment.h"
 
+struct ec_frame_link;
 struct ec_memory_watch;
 
 struct ec_memory_sink {
@@ -34,6 +35,9 @@ struct ec_memory_sink {
     void *context;
     struct ec_space *space; /* for blocks that lie in the segment; NULL: it has no room for them */
     _Atomic(const struct ec_memory_watch *) watch; /* foundation/memory/watch.h; NULL: nobody */
+
+    pthread_mutex_t frame_lock;
+    struct ec_frame_link *frame_links; /* foundation/memory/frame_list.h; under frame_lock */
 
     pthread_mutex_t lock;
     uint64_t rows_taken[EC_ALLOCATORS_MAX / 64]; /* under lock */
@@ -89,6 +93,10 @@ void ec_memory_row_init(struct ec_allocator_row *row, const char *name, enum ec_
 /* The calling thread's account; or, for a thread that has no row any more, the shared one. */
 struct ec_memory_account ec_memory_sink_account(struct ec_memory_sink *sink, uint32_t tag);
 struct ec_memory_account ec_memory_sink_account_shared(struct ec_memory_sink *sink, uint32_t tag);
+
+/* Count for the tag on the calling thread, and push: for blocks that no allocator's row counts. */
+void ec_memory_sink_count(struct ec_memory_sink *sink, uint32_t tag, uint64_t allocs,
+                          uint64_t bytes_in, uint64_t frees, uint64_t bytes_out);
 
 /* Push the account's balance and raise the tag's peak. */
 void ec_memory_sink_push(struct ec_memory_sink *sink, const struct ec_memory_account *account,

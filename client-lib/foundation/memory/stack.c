@@ -49,7 +49,8 @@ int ec_stack_create_in(struct ec_memory_sink *sink, const struct ec_stack_desc *
     *stack = NULL;
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "stack: no memory");
-    rc = ec_arena_create_kind(sink, &arena, EC_ALLOCATOR_STACK, false, &made->arena, why);
+    rc = ec_arena_create_kind(sink, &arena, &(struct ec_arena_kind) { .kind = EC_ALLOCATOR_STACK },
+                              &made->arena, why);
     if (rc < 0) {
         free(made);
         return rc;
