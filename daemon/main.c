@@ -60,8 +60,8 @@ static const char help[] =
     "                   $XDG_CONFIG_HOME/engine-core/engine-core.json (~/.config)\n"
     "  --set KEY=VALUE  set one key; wins over the files, may be repeated\n"
     "  --check FILE     say what is wrong with a configuration file and end: 0 nothing, 1 something\n"
-    "  --print TABLE    print a reference page and end: commands, config, counters, errors, events;\n"
-    "                   or default-config, the configuration file with all defaults\n"
+    "  --print TABLE    print a reference page and end: commands, config, counters, metrics, errors,\n"
+    "                   events; or default-config, the configuration file with all defaults\n"
     "  --version        print the version and end\n"
     "  --help           print this text and end\n"
     "\n"
@@ -96,7 +96,7 @@ int main(int argc, char **argv)
         if (reference_print(stdout, arguments.print) < 0) {
             fprintf(stderr,
                     "engine-cored: there is no table %s; there are commands, config, counters, "
-                    "errors, events, default-config\n",
+                    "metrics, errors, events, default-config\n",
                     arguments.print);
             return EXIT_USAGE;
         }

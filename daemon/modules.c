@@ -15,6 +15,7 @@
 #include "daemon/module.h"
 #include "daemon/segments.h"
 #include "events/events.h"
+#include "metrics/metrics.h"
 #include "resources/resources.h"
 #include "scheduler/scheduler.h"
 
@@ -41,6 +42,7 @@ const struct module daemon_modules[] = {
     { "scheduler", NULL, scheduler_init, scheduler_post_init, scheduler_shutdown, { "events" } },
     { "resources", NULL, resources_init, resources_post_init, resources_shutdown, { "events" } },
     { "breaker", NULL, breaker_init, breaker_post_init, breaker_shutdown, { "resources" } },
+    { "metrics", NULL, metrics_init, NULL, metrics_shutdown, { "breaker" } },
     { "control", NULL, control_init, control_post_init, control_shutdown, { "clients" } },
 };
 const unsigned daemon_module_count = sizeof daemon_modules / sizeof daemon_modules[0];

@@ -212,6 +212,25 @@ static void print_counters(FILE *out)
     }
 }
 
+static void print_metrics(FILE *out)
+{
+    fputs(
+        "# Metrics\n\n"
+        "Numbers by which the daemon is watched over time: `telemetry.get`, `telemetry.subscribe`,\n"
+        "`telemetry.history`, `engine-ctl top`, `engine-ctl wait` and, as `engine_core_TOPIC_NAME`, the\n"
+        "Prometheus endpoint have them. Counters only grow while the daemon runs.\n\n"
+        "| metric | kind | unit | meaning |\n| --- | --- | --- | --- |\n",
+        out);
+    for (size_t i = 0; i < EC_METRICS; i++) {
+        const struct ec_metric_row *row = &ec_metrics[i];
+
+        fprintf(out, "| `%s.%s` | %s | %s | ", ec_topic_name(row->topic), row->name,
+                row->is_counter ? "counter" : "gauge", row->unit);
+        print_text(out, row->help);
+        fputs(" |\n", out);
+    }
+}
+
 static void print_errors(FILE *out)
 {
     fputs("# Errors\n\n"
@@ -251,9 +270,13 @@ int reference_print(FILE *out, const char *table)
         const char *name;
         void (*print)(FILE *out);
     } pages[] = {
-        { "commands", print_commands }, { "config", print_config },
-        { "counters", print_counters }, { "errors", print_errors },
-        { "events", print_events },     { "default-config", print_default_config },
+        { "commands", print_commands },
+        { "config", print_config },
+        { "counters", print_counters },
+        { "errors", print_errors },
+        { "events", print_events },
+        { "metrics", print_metrics },
+        { "default-config", print_default_config },
     };
 
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++)

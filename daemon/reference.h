@@ -8,7 +8,7 @@
 
 #include "foundation/error.h"
 
-/* table: commands, config, counters, errors or events; or default-config, which is no table but the
+/* table: commands, config, counters, metrics, errors or events; or default-config, which is no table but the
  * configuration file with all defaults.
  *
  * Returns EC_OK, EC_ERR_NOT_FOUND (there is no such table; nothing was printed). */

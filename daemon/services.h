@@ -20,6 +20,7 @@ struct decode_nursery;
 struct events;
 struct heritage;
 struct log_feed;
+struct metrics;
 struct resources;
 struct scheduler;
 struct segments;
@@ -44,6 +45,7 @@ struct services {
     struct scheduler *scheduler;
     struct resources *resources;
     struct breaker *breaker;
+    struct metrics *metrics;
     struct control *control;
 };
 

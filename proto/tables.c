@@ -91,6 +91,20 @@ const struct ec_counter_row ec_counters[EC_COUNTERS] = {
 #include "proto/tables/counters.def"
 };
 
+#define TOPIC_memory EC_TOPIC_MEMORY
+#define TOPIC_clock EC_TOPIC_CLOCK
+#define TOPIC_event EC_TOPIC_EVENT
+#define TOPIC_breaker EC_TOPIC_BREAKER
+#define TOPIC_resource EC_TOPIC_RESOURCE
+#define TOPIC_control EC_TOPIC_CONTROL
+#define GAUGE false
+#undef COUNTER
+#define COUNTER true
+#define METRIC(id, topic, name, kind, unit, help) { TOPIC_##topic, name, kind, unit, help },
+const struct ec_metric_row ec_metrics[EC_METRICS] = {
+#include "proto/tables/metrics.def"
+};
+
 #define SYSTEM_EVENT(id, name, help) static const struct ec_system_field_row fields_##id[] = {
 #define SYSTEM_FIELD(name, type, count, help) { #name, #type, count, help },
 #define SYSTEM_EVENT_END(id)                                                                       \
@@ -110,6 +124,14 @@ const struct ec_counter_row ec_counters[EC_COUNTERS] = {
 const struct ec_system_event_row ec_system_events[EC_SYSTEM_EVENTS] = {
 #include "proto/tables/events.def"
 };
+
+const char *ec_topic_name(enum ec_topic topic)
+{
+    static const char *const names[] = { "memory",  "clock",    "event",
+                                         "breaker", "resource", "control" };
+
+    return (size_t)topic < sizeof names / sizeof names[0] ? names[topic] : "unknown";
+}
 
 const char *ec_role_name(enum ec_role role)
 {

@@ -1,6 +1,6 @@
 /* proto/tables.h - the tables of what the outside sees, as arrays.
  *
- * The rows stand in tables/ (commands.def, errors.def, config.def, counters.def, events.def).
+ * The rows stand in tables/ (commands.def, errors.def, config.def, counters.def, metrics.def, events.def).
  * Validation, help, completion, core.discover and docs/generated loop over these arrays.
  *
  * Thread: any; all of it is const. */
@@ -88,6 +88,24 @@ struct ec_counter_row {
     const char *help;
 };
 
+enum ec_topic {
+    EC_TOPIC_MEMORY,
+    EC_TOPIC_CLOCK,
+    EC_TOPIC_EVENT,
+    EC_TOPIC_BREAKER,
+    EC_TOPIC_RESOURCE,
+    EC_TOPIC_CONTROL,
+    EC_TOPICS
+};
+
+struct ec_metric_row {
+    enum ec_topic topic;
+    const char *name; /* available_bytes; the whole name is memory.available_bytes */
+    bool is_counter;  /* only grows while the daemon runs */
+    const char *unit;
+    const char *help;
+};
+
 struct ec_system_field_row {
     const char *name;
     const char *type; /* u32, char, … as in event.register */
@@ -130,6 +148,13 @@ enum ec_counter_id {
     EC_COUNTERS
 };
 
+enum ec_metric_id {
+#define METRIC(id, topic, name, kind, unit, help) EC_METRIC_##id,
+#include "proto/tables/metrics.def"
+#undef METRIC
+    EC_METRICS
+};
+
 enum ec_system_event_id {
 #define SYSTEM_EVENT(id, name, help) EC_SYSTEM_##id,
 #define SYSTEM_FIELD(name, type, count, help)
@@ -146,8 +171,10 @@ extern const struct ec_error_row ec_errors[];
 extern const size_t ec_error_count;
 extern const struct ec_config_row ec_configs[EC_CONFIGS];
 extern const struct ec_counter_row ec_counters[EC_COUNTERS];
+extern const struct ec_metric_row ec_metrics[EC_METRICS];
 extern const struct ec_system_event_row ec_system_events[EC_SYSTEM_EVENTS];
 
+const char *ec_topic_name(enum ec_topic topic);          /* "memory" */
 const char *ec_role_name(enum ec_role role);             /* "operator" */
 const char *ec_param_type_name(enum ec_param_type type); /* "integer" */
 uint64_t ec_commands_hash(void); /* over names, types and roles of all rows */

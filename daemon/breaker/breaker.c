@@ -801,3 +801,21 @@ static void client_ended(void *context, struct client *client)
     sources_release(&breaker->sources, &member->chain);
     disarm_free(breaker);
 }
+
+void breaker_totals(const struct breaker *breaker, struct breaker_totals *totals)
+{
+    const struct source *tightest = breaker_tightest(breaker);
+    const struct level_reading *reading = &tightest->reading;
+
+    *totals = (struct breaker_totals) {
+        .level = breaker->level,
+        .available_permille = reading->total_bytes == 0
+                                  ? 1000
+                                  : (uint32_t)((double)reading->available_bytes * 1000 /
+                                               (double)reading->total_bytes),
+        .growth_bytes_s = growth_bytes_per_s(&tightest->growth),
+        .looks = breaker->looks,
+    };
+    for (unsigned i = 0; i < RESERVATIONS_MAX; i++)
+        totals->reservations += breaker->reservations.rows[i].id != 0;
+}

@@ -60,4 +60,11 @@ struct breaker_state {
 };
 void breaker_state(const struct breaker *breaker, struct breaker_state *state);
 
+
+struct breaker_totals {
+    uint32_t level, available_permille, reservations;
+    uint64_t growth_bytes_s, looks;
+};
+void breaker_totals(const struct breaker *breaker, struct breaker_totals *totals);
+
 #endif

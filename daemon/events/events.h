@@ -24,6 +24,14 @@ void events_publish_system(struct events *events, enum ec_system_event_id id, co
 
 uint32_t events_type_count(const struct events *events);
 
+/* Sums over all types, ports and readers, past ones included. Cost: one walk over all of them. */
+struct events_totals {
+    uint32_t types, ports, readers;
+    uint64_t published, bytes, delivered, lost, refused;
+    uint64_t latency_p99_ns;
+};
+void events_totals(const struct events *events, struct events_totals *totals);
+
 /* struct event_client_left { uint32_t client_id[1]; … char name[48]; } and so on, from the table. */
 #define EVENT_TYPE_u32 uint32_t
 #define EVENT_TYPE_u64 uint64_t

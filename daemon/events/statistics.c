@@ -12,6 +12,11 @@ static uint64_t load(const _Atomic uint64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+static const struct ec_cursor_slot *cursor_of(const struct route_link *link)
+{
+    return &link->reader->owner->cursors->cursor[link->cursor];
+}
+
 static void add_port(const struct route_port *port, uint64_t type, struct event_counts *counts)
 {
     for (uint32_t i = 0; i < EC_PORT_TYPES_MAX; i++) {
@@ -70,6 +75,65 @@ void event_counts_sum(const struct events *events, const struct event_type *type
     counts->subscribers += subscriptions_count(&events->subscriptions, type->id);
 }
 
+static void total_ports(const struct events *events, struct events_totals *totals)
+{
+    for (const struct route_port *port = events->routes.ports; port != NULL; port = port->next) {
+        totals->ports++;
+        for (uint32_t i = 0; i < EC_PORT_TYPES_MAX; i++) {
+            const struct ec_port_type *row = &port->port->types[i];
+
+            totals->published += load(&row->published);
+            totals->bytes += load(&row->bytes);
+            totals->refused += load(&row->refused);
+        }
+        for (const struct route_link *link = port->links; link != NULL; link = link->next_of_port)
+            totals->lost += load(&cursor_of(link)->lost_events);
+    }
+}
+
+static void total_readers(const struct events *events, struct events_totals *totals,
+                          struct ec_histogram_sum *latency)
+{
+    for (const struct route_reader *reader = events->routes.readers; reader != NULL;
+         reader = reader->next) {
+        const struct ec_reader_type *rows = reader->owner->cursors->types[reader->slot];
+
+        totals->readers++;
+        for (uint32_t i = 0; i < EC_READER_TYPES_MAX; i++) {
+            if (atomic_load_explicit(&rows[i].type, memory_order_acquire) == 0)
+                continue;
+            totals->delivered += load(&rows[i].delivered);
+            ec_histogram_sum_add(latency, &rows[i].latency);
+        }
+    }
+}
+
+void events_totals(const struct events *events, struct events_totals *totals)
+{
+    struct event_type *type, *next;
+    struct ec_histogram_sum latency = { 0 };
+    struct ec_percentiles percentiles;
+
+    *totals = (struct events_totals) { .types = HASH_COUNT(events->types.by_id) };
+    HASH_ITER(hh, events->types.by_id, type, next)
+    {
+        totals->published += type->published;
+        totals->bytes += type->bytes;
+        totals->refused += type->refused;
+        totals->delivered += type->delivered;
+        totals->lost += type->json_lost;
+        for (unsigned i = 0; i < EC_HISTOGRAM_BUCKETS; i++)
+            latency.bucket[i] += type->latency.bucket[i];
+        latency.count += type->latency.count;
+        if (type->latency.max_ns > latency.max_ns)
+            latency.max_ns = type->latency.max_ns;
+    }
+    total_ports(events, totals);
+    total_readers(events, totals, &latency);
+    ec_histogram_percentiles(&latency, &percentiles);
+    totals->latency_p99_ns = percentiles.p99_ns;
+}
+
 void events_sample_rates(struct events *events)
 {
     struct event_type *type, *next;
@@ -96,11 +160,6 @@ void events_sample_rates(struct events *events)
         type->sampled = published;
     }
     events->sampled_ns = now_ns;
-}
-
-static const struct ec_cursor_slot *cursor_of(const struct route_link *link)
-{
-    return &link->reader->owner->cursors->cursor[link->cursor];
 }
 
 static uint32_t state_of(const struct route_link *link)

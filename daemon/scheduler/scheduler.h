@@ -58,6 +58,16 @@ void scheduler_kick(struct scheduler *scheduler);
 void scheduler_breaker_changed(struct scheduler *scheduler, bool halve);
 uint32_t scheduler_halved(const struct scheduler *scheduler); /* clocks that go so */
 
+/* Sums over all clocks. The desk is needed for the timers. */
+struct scheduler_totals {
+    int64_t game_ns;
+    bool paused;
+    uint64_t steps, missed, discontinuities;
+    uint64_t jitter_p99_ns; /* of the last minute, the worst clock */
+    uint32_t timers;
+};
+void scheduler_totals(const struct scheduler *scheduler, struct scheduler_totals *totals);
+
 /* What the thread was granted: {class, priority, memory_locked, exact_timers, refused?}, one JSON
  * object. */
 void scheduler_describe(const struct scheduler *scheduler, struct ec_json_writer *writer);

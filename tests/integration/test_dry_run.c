@@ -31,16 +31,19 @@ static struct ec_port_writer port, second_port;
 static int doorbell_fd;
 /* What the cases speak of. */
 static unsigned timer_id, checkpoint_id, subscription_id, port_id, reader_id, reservation_id,
-    log_subscription_id;
+    log_subscription_id, telemetry_subscription_id;
 
 /* These read; core.hello makes the caller known and is not for rehearsals; event.reader.sync waits. */
+/* clang-format off: a name a line, so that two may be added at a time */
 static const char *const reading[] = {
-    "core.hello",    "core.ping",         "core.info",        "core.discover",   "client.list",
-    "client.get",    "clock.get",         "clock.group.get",  "timer.list",      "event.list",
-    "event.stats",   "event.reader.sync", "resource.list",    "resource.stats",  "memory.stats",
-    "memory.report", "breaker.get",       "breaker.rehearse", "breaker.history", "breaker.samples",
-    "config.get",
+    "breaker.get",   "breaker.history",   "breaker.rehearse",  "breaker.samples",
+    "client.get",    "client.list",       "clock.get",         "clock.group.get",
+    "config.get",    "core.discover",     "core.hello",        "core.info",
+    "core.ping",     "event.list",        "event.reader.sync", "event.stats",
+    "memory.report", "memory.stats",      "resource.list",     "resource.stats",
+    "telemetry.get", "telemetry.history", "timer.list",
 };
+/* clang-format on */
 
 enum caller { OPERATOR, GAME, VISITOR };
 
@@ -98,6 +101,8 @@ static const struct {
     { "config.set", OPERATOR, "\"key\":\"control.batch\",\"value\":7,", NULL },
     { "config.reload", OPERATOR, "", NULL },
     { "log.level", OPERATOR, "\"module\":\"events\",\"level\":\"debug\",", NULL },
+    { "telemetry.subscribe", OPERATOR, "\"interval_ms\":1000,", NULL },
+    { "telemetry.unsubscribe", OPERATOR, "\"subscription_id\":%u,", &telemetry_subscription_id },
     { "log.tail", OPERATOR, "\"lines\":5,", NULL },
     { "log.unsubscribe", OPERATOR, "\"subscription_id\":%u,", &log_subscription_id },
 };
@@ -180,6 +185,9 @@ static void fill_daemon(void)
          "{\"name\":\"dry.fields\",\"fields\":[{\"name\":\"x\",\"type\":\"u32\"}]}");
     subscription_id = (unsigned)reply_number(
         must(&operator, "event.subscribe", "{\"types\":[\"dry.type\"]}"), "result/subscription_id");
+    telemetry_subscription_id =
+        (unsigned)reply_number(must(&operator, "telemetry.subscribe", "{\"interval_ms\":3600000}"),
+                               "result/subscription_id");
     log_subscription_id = (unsigned)reply_number(
         must(&operator, "log.tail", "{\"level\":\"error\"}"), "result/subscription_id");
     timer_id = (unsigned)reply_number(must(&game, "timer.arm", "{\"in_ns\":900000000000000}"),
