@@ -34,14 +34,31 @@ static unsigned timer_id, checkpoint_id, subscription_id, port_id, reader_id, re
     log_subscription_id, telemetry_subscription_id;
 
 /* These read; core.hello makes the caller known and is not for rehearsals; event.reader.sync waits. */
-/* clang-format off: a name a line, so that two may be added at a time */
-static const char *const reading[] = {
-    "breaker.get",   "breaker.history",   "breaker.rehearse",  "breaker.samples",
-    "client.get",    "client.list",       "clock.get",         "clock.group.get",
-    "config.get",    "core.discover",     "core.hello",        "core.info",
-    "core.ping",     "event.list",        "event.reader.sync", "event.stats",
-    "memory.report", "memory.stats",      "resource.list",     "resource.stats",
-    "telemetry.get", "telemetry.history", "timer.list",
+/* clang-format off */
+static const char *const reading[] = { /* a name a line, so that two may be added at a time */
+    "breaker.get",
+    "breaker.history",
+    "breaker.rehearse",
+    "breaker.samples",
+    "client.get",
+    "client.list",
+    "clock.get",
+    "clock.group.get",
+    "config.get",
+    "core.discover",
+    "core.hello",
+    "core.info",
+    "core.ping",
+    "event.list",
+    "event.reader.sync",
+    "event.stats",
+    "memory.report",
+    "memory.stats",
+    "resource.list",
+    "resource.stats",
+    "telemetry.get",
+    "telemetry.history",
+    "timer.list",
 };
 /* clang-format on */
 
