@@ -32,6 +32,7 @@
 #define CHAINS_NS (100 * NS_PER_MS)  /* at most one client's chain is read in this time */
 #define BUDGETS_NS (100 * NS_PER_MS) /* tags are added up so often */
 
+static bool is_calm(const struct breaker *breaker);
 static void count_taken(struct breaker *breaker);
 static void look_at_sources(struct breaker *breaker, int64_t now_ns);
 static void note_source(struct breaker *breaker, struct source *source, uint32_t from,
@@ -168,6 +169,11 @@ int64_t breaker_look(struct breaker *breaker, int64_t now_ns)
     int64_t look_ns = breaker->tick.tick_ns;
     bool risen;
 
+    breaker->looks++;
+    if (breaker->is_calm && sources_are_quiet(&breaker->sources, now_ns)) {
+        breaker->look_cost_ns += ec_real_ns() - started_ns;
+        return breaker->look_ns;
+    }
     if (reservations_expire(&breaker->reservations, now_ns) > 0)
         breaker_deduct(breaker);
     if (breaker->manual.level > 0 && breaker->manual.end_ns != 0 &&
@@ -194,7 +200,8 @@ int64_t breaker_look(struct breaker *breaker, int64_t now_ns)
         look_ns = source_ns < look_ns ? source_ns : look_ns;
     }
     breaker->looked_ns = now_ns;
-    breaker->looks++;
+    breaker->look_ns = look_ns;
+    breaker->is_calm = is_calm(breaker);
     breaker->look_cost_ns += ec_real_ns() - started_ns;
     return look_ns;
 }
@@ -289,6 +296,7 @@ void breaker_use_policy(struct breaker *breaker, const struct breaker_policy *po
 {
     breaker->policy = *policy;
     breaker->policy_version++;
+    breaker->is_calm = false;
     breaker->marks = policy_marks(policy);
     breaker->tick = policy_tick(policy);
     sources_set_near(&breaker->sources, policy_near_permille(policy));
@@ -305,6 +313,7 @@ void breaker_use_policy(struct breaker *breaker, const struct breaker_policy *po
 void breaker_deduct(struct breaker *breaker)
 {
     breaker->looked_ns = 0; /* what was read before is not true any more */
+    breaker->is_calm = false;
     for (uint32_t i = 0; i < breaker->sources.high; i++) {
         struct source *source = &breaker->sources.source[i];
 
@@ -349,6 +358,25 @@ bool breaker_has_room(struct breaker *breaker, uint32_t client_id, uint64_t byte
 }
 
 /* ---- a look ---------------------------------------------------------------------------------- */
+
+/* Whether nothing but a source can bring anything new. */
+static bool is_calm(const struct breaker *breaker)
+{
+    if (breaker->level > LEVEL_NORMAL || breaker->manual.level > LEVEL_NORMAL ||
+        breaker->reservations.count > 0)
+        return false;
+    for (unsigned i = 0; i < WAITING_MAX; i++)
+        if (breaker->waiting[i].reply != NULL)
+            return false;
+    for (uint32_t i = 0; i < breaker->member_high; i++) {
+        const struct member *member = &breaker->members[i];
+
+        if (member->client != NULL &&
+            (member->level > LEVEL_NORMAL || member->exit_ns != 0 || member->asked_sequence != 0))
+            return false;
+    }
+    return true;
+}
 
 /* Who grows into what it has reserved uses it: that shows in what is available by itself. */
 static void count_taken(struct breaker *breaker)
@@ -645,6 +673,7 @@ static struct history_item *note_manual(struct breaker *breaker, uint32_t from, 
 
     breaker->manual.history = item->number;
     breaker->manual_ns = now_ns;
+    breaker->is_calm = false;
     breaker->since_ns = now_ns;
     memset(breaker->reason, 0, sizeof breaker->reason);
     strncpy(breaker->reason, reason, sizeof breaker->reason - 1);
@@ -750,6 +779,7 @@ static void client_attached(void *context, struct client *client)
                     client->id, client->name, MEMBERS_MAX);
         return;
     }
+    breaker->is_calm = false;
     member = &breaker->members[slot];
     *member = (struct member) {
         .client = client,

@@ -33,12 +33,10 @@ int cmd_breaker_get(struct request *request)
     struct breaker *breaker = request->services->breaker;
     const int64_t now_ns = ec_real_ns();
 
-    if (now_ns - breaker->looked_ns >= FRESH_NS) {
+    if (now_ns - breaker->looked_ns >= FRESH_NS)
         breaker_look(breaker, now_ns);
-    } else {
-        orders_look(breaker, now_ns);
-        orders_publish(breaker, false);
-    }
+    orders_look(breaker, now_ns);
+    orders_publish(breaker, false);
     ec_json_object_begin(request->result);
     if (params->brief.boolean)
         write_status(request);

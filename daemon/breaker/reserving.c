@@ -57,6 +57,7 @@ int cmd_breaker_reserve(struct request *request)
         return EC_OK;
     }
     *place = wanted;
+    breaker->is_calm = false;
     rc = request_defer(request, on_gone, place, &place->reply);
     orders_for_reservation(breaker, wanted.client_id, missing_bytes, now_ns);
     orders_publish(breaker, false);

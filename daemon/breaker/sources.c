@@ -197,6 +197,14 @@ bool source_look_exactly(struct source *source, int64_t now_ns)
     return true;
 }
 
+bool sources_are_quiet(const struct sources *sources, int64_t now_ns)
+{
+    for (uint32_t i = 0; i < sources->high; i++)
+        if (sources->source[i].kind != SOURCE_FREE && !is_quiet(&sources->source[i], now_ns))
+            return false;
+    return true;
+}
+
 /* Whether no more than a little can have changed since the last exact look. */
 static bool is_quiet(const struct source *source, int64_t now_ns)
 {

@@ -117,4 +117,7 @@ bool source_look(struct source *source, int64_t now_ns);
 /* The same, to the byte. */
 bool source_look_exactly(struct source *source, int64_t now_ns);
 
+/* Whether a look at any of them would find nothing new. */
+bool sources_are_quiet(const struct sources *sources, int64_t now_ns);
+
 #endif

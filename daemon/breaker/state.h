@@ -74,8 +74,10 @@ struct breaker {
         uint64_t history;
     } manual;
 
-    uv_timer_t timer; /* the next look */
-    int64_t looked_ns;
+    uv_timer_t timer;  /* the next look */
+    int64_t looked_ns; /* all of it */
+    int64_t look_ns;   /* until the next look, as that one found */
+    bool is_calm; /* it found nothing to do: while its sources are quiet there is nothing new */
     uint64_t looks;
     int64_t look_cost_ns; /* of all looks */
     int64_t chains_ns, own_chain_ns, budgets_ns;
