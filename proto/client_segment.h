@@ -16,6 +16,7 @@
 #include "proto/clock_page.h"
 #include "proto/directory.h"
 #include "proto/histogram.h"
+#include "proto/memory_sites.h"
 #include "proto/segment_header.h"
 
 #define EC_TAGS_MAX 64
@@ -169,6 +170,7 @@ struct ec_client_segment {
     struct ec_step_member members[EC_STEP_CLOCKS_MAX]; /* by the index of the clock */
     struct ec_frame_record frames;
     struct ec_breaker_knob_record knobs;
+    struct ec_tracking tracking; /* since layout 1.3 */
 };
 
 #endif

@@ -41,6 +41,12 @@ static void detach(struct ec_client *client);
 int ec_client_create(const struct ec_client_desc *desc, struct ec_client **client,
                      struct ec_error *why)
 {
+    return ec_client_create_lent(desc, NULL, client, why);
+}
+
+int ec_client_create_lent(const struct ec_client_desc *desc, const struct ec_segment *own,
+                          struct ec_client **client, struct ec_error *why)
+{
     const size_t name_bytes = desc->name == NULL ? 0 : strlen(desc->name);
     struct ec_client *made;
     int rc;
@@ -55,6 +61,10 @@ int ec_client_create(const struct ec_client_desc *desc, struct ec_client **clien
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "connect: no memory for a client");
     made->own.fd = made->cursors.fd = -1;
+    if (own != NULL) {
+        made->own = *own;
+        made->own_is_lent = true;
+    }
     made->doorbell = (struct ec_doorbell) { -1, -1 };
     rc = build(made, desc, why);
     if (rc < 0) {
@@ -99,7 +109,7 @@ static int build(struct ec_client *client, const struct ec_client_desc *desc, st
         rc = ec_client_hello(client, NULL, why);
     if (rc == EC_OK)
         rc = make_segments(client, why);
-    if (rc == EC_OK)
+    if (rc == EC_OK && !client->own_is_lent)
         rc = ec_client_memory_create(client, why);
     if (rc == EC_OK) {
         client->private->attached = true; /* even if what comes back cannot be mapped */
@@ -134,7 +144,7 @@ void ec_client_destroy(struct ec_client *client)
     ec_doorbell_finish(&client->doorbell);
     if (client->cursors.base != NULL)
         ec_segment_finish(&client->cursors);
-    if (client->own.base != NULL)
+    if (client->own.base != NULL && !client->own_is_lent)
         ec_segment_finish(&client->own);
     free(client->private);
     free(client);
@@ -240,8 +250,12 @@ static int make_segments(struct ec_client *client, struct ec_error *why)
                                              client->private->blocks_bytes,
                                     .client_id = client->id,
                                     .instance = client->instance };
-    int rc = ec_segment_init(&client->own, &desc, why);
+    int rc = EC_OK;
 
+    if (client->own_is_lent)
+        ec_segment_name_writer(&client->own, client->id, client->instance);
+    else
+        rc = ec_segment_init(&client->own, &desc, why);
     if (rc < 0)
         return rc;
     desc.name = "ec-cursor";

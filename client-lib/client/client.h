@@ -17,6 +17,7 @@
 #include "proto/cursor_segment.h"
 #include "proto/directory.h"
 #include "segment/segment.h"
+#include "segment/thread_rows.h"
 
 struct ec_old_heap;
 struct ec_kept_calls;  /* client/kept_calls.c: what the next daemon is asked again */
@@ -31,6 +32,7 @@ struct ec_client {
     struct ec_connection *connection;
 
     struct ec_segment own;     /* the client segment */
+    bool own_is_lent;          /* it was there before the client and stays after it */
     struct ec_segment cursors; /* the cursor segment */
     struct ec_doorbell doorbell;
     bool foreign_daemon; /* it runs under another user */
@@ -53,6 +55,11 @@ struct ec_client {
     int64_t fps_since_ns; /* client/frame.c: the second in which frames are counted */
     uint64_t fps_since_frame;
 };
+
+/* ec_client_create with a client segment that is there already, counts included, and that stays the
+ * caller's. Such a client makes no allocators. own NULL: as ec_client_create. */
+int ec_client_create_lent(const struct ec_client_desc *desc, const struct ec_segment *own,
+                          struct ec_client **client, struct ec_error *why);
 
 static inline struct ec_client_segment *ec_client_own(struct ec_client *client)
 {
@@ -116,7 +123,6 @@ void ec_client_memory_frame_ends(struct ec_client *client);
  * slot: add to its counts atomically.
  *
  * Cost: a compare once the thread has its slot. */
-#define EC_THREAD_SLOT_SHARED (EC_THREADS_MAX - 1)
 uint32_t ec_client_thread_slot(struct ec_client *client);
 
 /* thread_slot.c: what a thread remembers of its slots. The first place is looked at in line, where a

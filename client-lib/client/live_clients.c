@@ -90,7 +90,8 @@ static void abandon(struct ec_client *client)
     if (client->connection != NULL)
         ec_connection_abandon(client->connection);
     ec_doorbell_finish(&client->doorbell);
-    abandon_segment(&client->own);
+    if (!client->own_is_lent) /* whoever lends it has its own way with it */
+        abandon_segment(&client->own);
     abandon_segment(&client->cursors);
 }
 

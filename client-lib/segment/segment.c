@@ -104,6 +104,14 @@ void ec_segment_finish(struct ec_segment *segment)
     *segment = (struct ec_segment) { .fd = -1 };
 }
 
+void ec_segment_name_writer(struct ec_segment *segment, uint64_t client_id, uint64_t instance)
+{
+    struct ec_segment_header *header = segment->base;
+
+    header->writer_client_id = client_id;
+    header->instance = instance;
+}
+
 int ec_segment_map_init(struct ec_segment_map *map, int fd, uint32_t kind, uint64_t bytes_min,
                         uint64_t bytes_max, struct ec_error *why)
 {

@@ -39,6 +39,10 @@ int ec_segment_init(struct ec_segment *segment, const struct ec_segment_desc *de
                     struct ec_error *why);
 void ec_segment_finish(struct ec_segment *segment); /* accepts a zeroed one */
 
+/* Of a segment that was made before there was a daemon: who writes it, and for whom. Before it is
+ * handed out. */
+void ec_segment_name_writer(struct ec_segment *segment, uint64_t client_id, uint64_t instance);
+
 /* The reader's side. The descriptor stays the caller's and may be closed afterwards. */
 struct ec_segment_map {
     const void *base; /* NULL: not mapped */

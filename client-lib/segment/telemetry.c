@@ -1,15 +1,13 @@
 /* telemetry.c - bound what a stranger wrote, then let proto/memory_rows.h add it up. */
 #include "segment/telemetry.h"
 
-#include <string.h>
-
 #include "proto/memory_rows.h"
+#include "segment/foreign_text.h"
 
 #define RESOURCES_AT_ONCE 512
 #define ACK_TRIES 8
 
 static uint32_t threads_used(const struct ec_client_segment *segment);
-static void text_copy(char *text, const char *foreign, size_t bytes);
 static uint64_t add_saturated(uint64_t a, uint64_t b);
 static uint64_t reference_sum(const struct ec_reference_rows *rows, uint32_t threads,
                               uint32_t resources);
@@ -20,7 +18,7 @@ static bool tag_read(const struct ec_client_segment *segment, uint32_t tag,
     const struct ec_tag_sums sums = ec_tag_sum(segment->tags, segment->allocators, segment->threads,
                                                threads_used(segment), tag);
 
-    text_copy(report->name, segment->tags[tag].name, sizeof report->name);
+    ec_foreign_text(report->name, segment->tags[tag].name, sizeof report->name);
     report->bytes = sums.bytes;
     report->peak_bytes = sums.peak_bytes;
     report->count = sums.count;
@@ -80,8 +78,8 @@ unsigned ec_telemetry_allocators(const struct ec_client_segment *segment,
         tag = *(const volatile uint32_t *)&row->tag; /* one load: it is an index */
         report->tag[0] = '\0';
         if (tag < EC_TAGS_MAX)
-            text_copy(report->tag, segment->tags[tag].name, sizeof report->tag);
-        text_copy(report->name, row->name, sizeof report->name);
+            ec_foreign_text(report->tag, segment->tags[tag].name, sizeof report->tag);
+        ec_foreign_text(report->name, row->name, sizeof report->name);
         sums = ec_allocator_sum(segment->allocators, segment->threads, threads, i);
         report->current_bytes = sums.current_bytes;
         report->peak_bytes = sums.peak_bytes;
@@ -148,16 +146,6 @@ static uint32_t threads_used(const struct ec_client_segment *segment)
     uint32_t high = atomic_load_explicit(&segment->threads_high, memory_order_relaxed);
 
     return high < EC_THREADS_MAX ? high : EC_THREADS_MAX;
-}
-
-/* Copy once, then look only at the copy. */
-static void text_copy(char *text, const char *foreign, size_t bytes)
-{
-    memcpy(text, foreign, bytes - 1);
-    text[bytes - 1] = '\0';
-    for (char *c = text; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7f)
-            *c = '?';
 }
 
 static uint64_t add_saturated(uint64_t a, uint64_t b)

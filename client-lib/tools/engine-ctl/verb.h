@@ -10,7 +10,7 @@
 
 #include "engine-ctl/ctl.h"
 
-#define VERB_OPTIONS_MAX 4
+#define VERB_OPTIONS_MAX 8
 #define VERB_ARGUMENTS_MAX 2
 #define VERB_LIST_MAX 32
 
@@ -30,6 +30,7 @@ struct verb_input {
     const char *list[VERB_LIST_MAX];
     size_t list_option[VERB_LIST_MAX]; /* its row in the verb's options */
     size_t list_count;
+    char *const *rest; /* of a verb that runs a program: its words, ended by NULL; NULL: none */
 };
 
 struct verb {
@@ -38,6 +39,7 @@ struct verb {
     size_t argument_min, argument_max;
     const char *help;
     struct verb_option options[VERB_OPTIONS_MAX];
+    bool runs_program; /* what follows its options is not for engine-ctl */
     int (*run)(struct ctl *ctl, const struct verb_input *input);
 };
 
@@ -84,6 +86,7 @@ int verb_clock_rate(struct ctl *ctl, const struct verb_input *input);
 int verb_clock_group(struct ctl *ctl, const struct verb_input *input);
 int verb_record(struct ctl *ctl, const struct verb_input *input);
 int verb_replay(struct ctl *ctl, const struct verb_input *input);
+int verb_run(struct ctl *ctl, const struct verb_input *input);
 int verb_call(struct ctl *ctl, const struct verb_input *input);
 
 #endif

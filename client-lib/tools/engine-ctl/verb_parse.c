@@ -30,9 +30,11 @@ struct command_line {
     const char *globals[GLOBALS];
     const char *options[OPTIONS_MAX][2]; /* "--name=value" and the argument behind it */
     size_t option_count;
+    char *const *rest; /* the program's words, of a verb that runs one */
 };
 
 static int split(int argc, char **argv, struct command_line *line);
+static bool runs_program(const struct command_line *line);
 static int split_option(char **argv, int *at, int argc, struct command_line *line);
 static const struct verb_option *option_of(const struct verb_option *options, size_t count,
                                            const char *text, const char **value);
@@ -92,7 +94,13 @@ static int split(int argc, char **argv, struct command_line *line)
     bool options_end = false;
 
     for (int at = 1; at < argc; at++) {
-        if (!options_end && strcmp(argv[at], "--") == 0) {
+        const bool is_end = !options_end && strcmp(argv[at], "--") == 0;
+
+        if (runs_program(line) && (is_end || argv[at][0] != '-')) {
+            line->rest = &argv[at + is_end];
+            break;
+        }
+        if (is_end) {
             options_end = true;
         } else if (!options_end && strcmp(argv[at], "-h") == 0) {
             line->globals[HELP] = "";
@@ -108,6 +116,15 @@ static int split(int argc, char **argv, struct command_line *line)
         }
     }
     return EXIT_DONE;
+}
+
+/* The words so far name a verb that runs a program. */
+static bool runs_program(const struct command_line *line)
+{
+    size_t words;
+    const struct verb *verb = find_verb(line, &words);
+
+    return verb != NULL && verb->runs_program && line->word_count == words;
 }
 
 static int split_option(char **argv, int *at, int argc, struct command_line *line)
@@ -224,6 +241,7 @@ static int fill_input(const struct verb *verb, const struct command_line *line, 
                         arguments < verb->argument_min ? "an argument is missing"
                                                        : "too many arguments",
                         verb->name);
+    input->rest = line->rest;
     for (size_t i = 0; i < arguments; i++)
         input->arguments[i] = line->words[words + i];
     for (size_t i = 0; i < line->option_count; i++) {

@@ -185,6 +185,18 @@ const struct verb verbs[] = {
                    { "step-locked", NULL, false,
                      "Events of one step in one step again, in the same order each time." } },
       .run = verb_replay },
+    { .name = "run",
+      .arguments = "[--] PROGRAM [ARGUMENT...]",
+      .help = "Become PROGRAM, unchanged but for this: its allocations are counted, and shown by "
+              "mem-report.",
+      .options = { { "tag", "NAME", false, "What they are counted for, \"malloc\" by default." },
+                   { "sample", "BYTES", false,
+                     "Note the call stack once in so many bytes, 524288 by default; 1: always, 0: "
+                     "never." },
+                   { "at-once", NULL, false,
+                     "Attach to the daemon before the program begins, so that a short one is seen." } },
+      .runs_program = true,
+      .run = verb_run },
     { .name = "call",
       .arguments = "METHOD [PARAMS]",
       .argument_min = 1,

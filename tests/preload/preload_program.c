@@ -1,0 +1,250 @@
+/* preload_program - does with malloc what its arguments say, in order, for tests of the preload library.
+ *
+ *   blocks COUNT BYTES   allocate and keep
+ *   every                one of each: calloc, realloc, reallocarray, memalign, aligned_alloc,
+ *                        posix_memalign, valloc, pvalloc, strdup; checked and freed
+ *   grow BYTES           one block by realloc, kilobyte by kilobyte; checked and freed
+ *   threads COUNT        so many one after the other, and as many at once; each frees what another
+ *                        one allocated
+ *   fork                 the child allocates 1,000 x 1,000 bytes, says so, and waits for a line, too
+ *   exec WORD...         become the program WORD
+ *   late LIBRARY         dlopen it
+ *   close                close all descriptors from 3 on, as daemons do
+ *   forget COUNT         allocate by way of forget_here(), and lose it
+ *   wait                 print "ready PID", go on at a line on stdin
+ *   exit                 by _exit
+ *
+ * Ends with 0 when all was right. */
+#include <dlfcn.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "preload_program: line %d: %s\n", __LINE__, #condition);               \
+            exit(1);                                                                               \
+        }                                                                                          \
+    } while (0)
+
+#define THREADS_MAX 256
+
+static void *volatile kept; /* the newest block: each begins with a pointer to the one before */
+
+static void keep(size_t bytes)
+{
+    void **block = malloc(bytes);
+
+    CHECK(block != NULL && malloc_usable_size(block) >= bytes);
+    memset(block, 0xA5, bytes);
+    *block = kept;
+    kept = (void *)block;
+}
+
+static bool is_zero(const unsigned char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (bytes[i] != 0)
+            return false;
+    return true;
+}
+
+/* Write all that the block is said to have; what the library keeps there must not be in it. */
+static void fill(void *block, size_t bytes)
+{
+    CHECK(block != NULL && malloc_usable_size(block) >= bytes);
+    memset(block, 0x5A, malloc_usable_size(block));
+}
+
+static volatile size_t too_many = SIZE_MAX / 2; /* the compiler must not know it */
+
+static void one_of_each(void)
+{
+    static const size_t sizes[] = { 1, 24, 100, 4096, 5000, 200000, 3000000 };
+
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const size_t bytes = sizes[i];
+        void *block = calloc(bytes, 1);
+
+        CHECK(block != NULL && is_zero(block, bytes));
+        fill(block, bytes);
+        block = realloc(block, bytes * 2);
+        CHECK(*(unsigned char *)block == 0x5A && ((unsigned char *)block)[bytes - 1] == 0x5A);
+        fill(block, bytes * 2);
+        block = realloc(block, bytes);
+        CHECK(((unsigned char *)block)[bytes - 1] == 0x5A);
+        block = reallocarray(block, bytes, 3);
+        fill(block, bytes * 3);
+        free(block);
+        for (size_t align = 8; align <= 65536; align *= 8) {
+            block = memalign(align, bytes);
+            CHECK((uintptr_t)block % align == 0);
+            fill(block, bytes);
+            free(block);
+            block = aligned_alloc(align, bytes);
+            CHECK((uintptr_t)block % align == 0);
+            fill(block, bytes);
+            free(block);
+            CHECK(posix_memalign(&block, align, bytes) == 0 && (uintptr_t)block % align == 0);
+            fill(block, bytes);
+            block = realloc(block, bytes * 5);
+            CHECK(((unsigned char *)block)[bytes - 1] == 0x5A);
+            free(block);
+        }
+        block = valloc(bytes);
+        CHECK((uintptr_t)block % 4096 == 0);
+        fill(block, bytes);
+        free(block);
+        block = pvalloc(bytes);
+        CHECK((uintptr_t)block % 4096 == 0);
+        fill(block, bytes);
+        free(block);
+    }
+    free(strdup("text"));
+    free(NULL);
+    CHECK(malloc_usable_size(NULL) == 0);
+    CHECK(calloc(too_many, 4) == NULL && reallocarray(NULL, too_many, 4) == NULL);
+    CHECK(malloc(too_many * 2 - 8) == NULL && malloc(too_many) == NULL);
+    CHECK(posix_memalign(&(void *) { NULL }, 3, 8) != 0);
+}
+
+static void grow(size_t bytes)
+{
+    unsigned char *block = NULL;
+
+    for (size_t now = 1024; now <= bytes; now += 1024) {
+        block = realloc(block, now);
+        CHECK(block != NULL);
+        memset(block + now - 1024, (int)(now / 1024 % 251), 1024);
+    }
+    for (size_t at = 0; at + 1024 <= bytes; at += 1024)
+        CHECK(block[at] == (at / 1024 + 1) % 251 && block[at + 1023] == block[at]);
+    free(block);
+}
+
+struct hand_over {
+    void *blocks[1000];
+};
+
+static void *allocate_for_another(void *context)
+{
+    struct hand_over *mine = context;
+
+    for (size_t i = 0; i < 1000; i++)
+        mine->blocks[i] = malloc(16 + i);
+    return NULL;
+}
+
+static void *free_of_another(void *context)
+{
+    struct hand_over *others = context;
+
+    for (size_t i = 0; i < 1000; i++)
+        free(others->blocks[i]);
+    return NULL;
+}
+
+static void threads(unsigned count)
+{
+    static struct hand_over shares[THREADS_MAX];
+    static pthread_t running[THREADS_MAX];
+
+    CHECK(count <= THREADS_MAX);
+    for (unsigned i = 0; i < count; i++) {
+        CHECK(pthread_create(&running[0], NULL, allocate_for_another, &shares[i]) == 0);
+        pthread_join(running[0], NULL);
+    }
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < count; i++)
+            CHECK(pthread_create(&running[i], NULL,
+                                 round == 0 ? free_of_another : allocate_for_another,
+                                 &shares[i]) == 0);
+        for (unsigned i = 0; i < count; i++)
+            pthread_join(running[i], NULL);
+    }
+    for (unsigned i = 0; i < count; i++)
+        free_of_another(&shares[i]);
+}
+
+static void wait_for_line(void)
+{
+    char line[16];
+
+    printf("ready %d\n", (int)getpid());
+    fflush(stdout);
+    CHECK(fgets(line, sizeof line, stdin) != NULL);
+}
+
+static void fork_child(void)
+{
+    const pid_t child = fork();
+    int status;
+
+    CHECK(child >= 0);
+    if (child == 0) {
+        for (unsigned i = 0; i < 1000; i++)
+            keep(1000);
+        wait_for_line();
+        exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+__attribute__((noinline)) void forget_here(unsigned count);
+__attribute__((noinline)) void forget_here(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++)
+        *(volatile char *)malloc(1024) = 1;
+}
+
+static void descriptors_closed(void)
+{
+    for (int fd = 3; fd < 1024; fd++)
+        close(fd);
+    for (int fd = 3; fd < 32; fd++) /* and their numbers are somebody else's now */
+        CHECK(dup(0) >= 0);
+}
+
+int main(int argc, char **argv)
+{
+    for (int at = 1; at < argc; at++) {
+        const char *word = argv[at];
+
+        if (strcmp(word, "blocks") == 0) {
+            for (long left = atol(argv[at + 1]); left > 0; left--)
+                keep((size_t)atol(argv[at + 2]));
+            at += 2;
+        } else if (strcmp(word, "every") == 0) {
+            one_of_each();
+        } else if (strcmp(word, "grow") == 0) {
+            grow((size_t)atol(argv[++at]));
+        } else if (strcmp(word, "threads") == 0) {
+            threads((unsigned)atoi(argv[++at]));
+        } else if (strcmp(word, "fork") == 0) {
+            fork_child();
+        } else if (strcmp(word, "exec") == 0) {
+            execv(argv[at + 1], &argv[at + 1]);
+            CHECK(!"exec");
+        } else if (strcmp(word, "late") == 0) {
+            CHECK(dlopen(argv[++at], RTLD_NOW) != NULL);
+        } else if (strcmp(word, "close") == 0) {
+            descriptors_closed();
+        } else if (strcmp(word, "forget") == 0) {
+            forget_here((unsigned)atoi(argv[++at]));
+        } else if (strcmp(word, "wait") == 0) {
+            wait_for_line();
+        } else if (strcmp(word, "exit") == 0) {
+            _exit(0);
+        } else {
+            CHECK(!"known word");
+        }
+    }
+    return 0;
+}
