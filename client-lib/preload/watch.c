@@ -196,10 +196,9 @@ static void serve(void)
         watch.client = NULL;
         return;
     }
-    if (rc > 0 && ec_client_dispatch(watch.client) == EC_ERR_DISCONNECTED) {
-        ec_client_destroy(watch.client);
-        watch.client = NULL;
-    }
+    if (rc > 0)
+        (void)ec_client_dispatch(watch.client); /* without a daemon it looks for the next one */
+    watch.socket = identity_of(wait.fd);        /* which has the same number */
 }
 
 /* From level 2 on, what the C library keeps goes back to the system. */

@@ -461,6 +461,33 @@ START_TEST(a_program_finds_a_daemon_that_comes_later)
 }
 END_TEST
 
+START_TEST(a_program_comes_back_to_the_next_daemon_with_its_counts)
+{
+    const char *words[] = {
+        own_program("preload_program"), "blocks", "1000", "1000", "wait", NULL
+    };
+    struct program program = start(at_once, words);
+
+    await_ready(&program);
+    line_client_close(&listener);
+    line_client_close(&operator);
+    ck_assert_int_eq(kill(engine.pid, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(engine.pid, NULL, 0), engine.pid);
+    close(engine.pidfd);
+    ck_assert_msg(daemon_start(&engine, NULL), "%s", engine.why);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    ck_assert_ptr_nonnull(line_client_hello(&operator, "operator"));
+    ck_assert(line_client_connect(&listener, engine.socket_path));
+    ck_assert_ptr_nonnull(line_client_hello(&listener, "listener"));
+    line_client_call(&listener, "event.subscribe", "{\"types\":[\"client.joined\"]}");
+    while (!line_has(report_of(program.pid), "alive", "true")) /* or else its event is to come */
+        ck_assert_ptr_nonnull(line_client_receive(&listener));
+    ck_assert_int_ge(tag_number(program.pid, "malloc", "count"), 1000);
+    tell(&program);
+    ck_assert_int_eq(end(&program), 0);
+}
+END_TEST
+
 START_TEST(the_breaker_makes_it_give_back_what_the_c_library_keeps)
 {
     const char *words[] = { own_program("preload_program"), "threads", "50", "wait", NULL };
@@ -533,6 +560,7 @@ static Suite *preload_suite(void)
     tcase_add_loop_test(counted, the_report_of_a_killed_program_is_its_last_state, 0, modes);
     tcase_add_test(counted, a_program_runs_as_well_without_a_daemon);
     tcase_add_test(counted, a_program_finds_a_daemon_that_comes_later);
+    tcase_add_test(counted, a_program_comes_back_to_the_next_daemon_with_its_counts);
     tcase_add_test(counted, the_breaker_makes_it_give_back_what_the_c_library_keeps);
     tcase_add_test(counted, what_cannot_be_counted_is_refused_with_the_reason);
     suite_add_tcase(suite, counted);
