@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "daemon/config.h"
+#include "daemon/heap_file.h"
+#include "daemon/log.h"
 #include "daemon/services.h"
 #include "segment/segment.h"
 
@@ -20,13 +22,28 @@ struct segments {
     bool kept;
 };
 
+/* What the heap is made in. */
+struct heap_place {
+    int fd; /* 0: a memfd */
+    const char *protection;
+};
+
+static int create(uint64_t instance, uint64_t heap_bytes, const struct heap_place *place,
+                  struct segments **segments, struct ec_error *why);
+static int heap_place_choose(const struct config *config, uint64_t bytes, struct heap_place *place,
+                             struct ec_error *why);
 static int open_read_only(int fd, struct ec_error *why);
 
 int segments_init(struct services *services, struct ec_error *why)
 {
-    int64_t heap_bytes = config_integer(services->config, EC_CONFIG_resource_heap_bytes);
+    const uint64_t heap_bytes =
+        (uint64_t)config_integer(services->config, EC_CONFIG_resource_heap_bytes);
+    struct heap_place place;
+    int rc = heap_place_choose(services->config, heap_bytes, &place, why);
 
-    return segments_create(services->instance, (uint64_t)heap_bytes, &services->segments, why);
+    if (rc < 0)
+        return rc;
+    return create(services->instance, heap_bytes, &place, &services->segments, why);
 }
 
 void segments_shutdown(struct services *services)
@@ -37,6 +54,15 @@ void segments_shutdown(struct services *services)
 
 int segments_create(uint64_t instance, uint64_t heap_bytes, struct segments **segments,
                     struct ec_error *why)
+{
+    const struct heap_place memfd = { .protection = "read-only descriptor" };
+
+    return create(instance, heap_bytes, &memfd, segments, why);
+}
+
+/* The place's descriptor is taken, whatever comes of it. */
+static int create(uint64_t instance, uint64_t heap_bytes, const struct heap_place *place,
+                  struct segments **segments, struct ec_error *why)
 {
     const struct ec_segment_desc descs[SEGMENTS] = {
         [CLOCK] = { .name = "clock",
@@ -52,14 +78,18 @@ int segments_create(uint64_t instance, uint64_t heap_bytes, struct segments **se
                    .kind = EC_SEGMENT_HEAP,
                    .bytes = heap_bytes,
                    .instance = instance,
-                   .punchable = true },
+                   .punchable = true,
+                   .file_fd = place->fd },
     };
     struct segments *made = calloc(1, sizeof *made);
     int rc = EC_OK;
 
     *segments = NULL;
-    if (made == NULL)
+    if (made == NULL) {
+        if (place->fd > 0)
+            close(place->fd);
         return ec_fail(why, EC_ERR_MEMORY, "segments: %s", strerror(errno));
+    }
     for (unsigned i = 0; i < SEGMENTS; i++)
         made->own[i].fd = made->rows[i].fd = -1;
     for (unsigned i = 0; i < SEGMENTS && rc == EC_OK; i++) {
@@ -71,7 +101,7 @@ int segments_create(uint64_t instance, uint64_t heap_bytes, struct segments **se
             .kind = descs[i].kind,
             .bytes = made->own[i].bytes,
             .fd = open_read_only(made->own[i].fd, why),
-            .protection = descs[i].punchable ? "read-only descriptor" : "sealed",
+            .protection = descs[i].punchable ? place->protection : "sealed",
         };
         if (made->rows[i].fd < 0)
             rc = made->rows[i].fd;
@@ -133,8 +163,7 @@ const char *segments_heap_protection(const struct segments *segments)
 
 uint64_t segments_heap_huge_bytes(const struct segments *segments)
 {
-    (void)segments;
-    return 0;
+    return heap_file_huge_bytes(segments->own[HEAP].fd, segments->own[HEAP].bytes);
 }
 
 const struct segment_row *segments_rows(struct segments *segments, unsigned *count)
@@ -153,4 +182,37 @@ static int open_read_only(int fd, struct ec_error *why)
     again = open(path, O_RDONLY | O_CLOEXEC);
     return again >= 0 ? again
                       : ec_fail(why, EC_ERR_SYSTEM, "open %s read-only: %s", path, strerror(errno));
+}
+
+/* Where an own tmpfs is asked for and cannot be had, a memfd does, and the row says so. A place that an
+ * administrator named must be right. */
+static int heap_place_choose(const struct config *config, uint64_t bytes, struct heap_place *place,
+                             struct ec_error *why)
+{
+    const struct heap_file_desc desc = {
+        .path = config_string(config, EC_CONFIG_resource_heap_path),
+        .huge = config_string(config, EC_CONFIG_resource_heap_huge),
+        .bytes = bytes,
+    };
+    int rc;
+
+    *place = (struct heap_place) { .protection = "read-only descriptor" };
+    if (desc.path[0] == '\0' && strcmp(desc.huge, "never") == 0)
+        return EC_OK;
+    rc = heap_file_open(&desc, &place->fd, why);
+    if (rc == EC_OK) {
+        place->protection =
+            desc.path[0] != '\0'
+                ? "read-only descriptor, in the tmpfs of resource.heap_path, unsealed"
+                : "read-only descriptor, in an own tmpfs, unsealed";
+        return EC_OK;
+    }
+    place->fd = 0;
+    if (desc.path[0] != '\0')
+        return ec_error_prefix(why, rc, "resource.heap_path");
+    if (rc != EC_ERR_SYSTEM)
+        return ec_error_prefix(why, rc, "resource.heap_huge");
+    log_warning("segments", "the asset heap gets no huge pages: %s", why->text);
+    place->protection = "read-only descriptor; no own tmpfs was permitted";
+    return EC_OK;
 }

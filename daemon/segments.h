@@ -4,8 +4,8 @@
  * descriptors. The event port of the daemon belongs to the events module.
  *
  * Protection: clock and directory carry F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE; the heap
- * carries SHRINK | GROW, mode 0400 and is passed as a descriptor opened read-only, because
- * FUTURE_WRITE forbids to punch holes. */
+ * carries SHRINK | GROW (in a tmpfs of its own, heap_file.h, no seal at all), mode 0400 and is passed as a
+ * descriptor opened read-only, because FUTURE_WRITE forbids to punch holes. */
 #ifndef ENGINE_CORED_SEGMENTS_H
 #define ENGINE_CORED_SEGMENTS_H
 

@@ -51,7 +51,8 @@ int ec_segment_init(struct ec_segment *segment, const struct ec_segment_desc *de
     if (rc < 0)
         goto fail;
     segment->bytes = page_round(desc->bytes);
-    segment->fd = memfd_create(desc->name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    segment->fd = desc->file_fd > 0 ? desc->file_fd
+                                    : memfd_create(desc->name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (segment->fd < 0) {
         rc = ec_fail(why, EC_ERR_SYSTEM, "memfd_create: %s", strerror(errno));
         goto fail;
@@ -84,7 +85,7 @@ int ec_segment_init(struct ec_segment *segment, const struct ec_segment_desc *de
         .writer_client_id = desc->client_id,
         .instance = desc->instance,
     };
-    if (fcntl(segment->fd, F_ADD_SEALS, seals) < 0) {
+    if (desc->file_fd == 0 && fcntl(segment->fd, F_ADD_SEALS, seals) < 0) {
         rc = ec_fail(why, EC_ERR_SYSTEM, "add seals: %s", strerror(errno));
         goto fail;
     }
@@ -280,6 +281,14 @@ static int populate(const struct ec_segment *segment, struct ec_error *why)
     return EC_OK;
 }
 
+/* A heap in a tmpfs of its own has no seals but the one against seals, and a mode that lets nobody else
+ * open it for writing; only the daemon hands heaps out. */
+static bool is_heap_file(uint32_t kind, const struct stat *st, int seals)
+{
+    return kind == EC_SEGMENT_HEAP && seals == F_SEAL_SEAL && (st->st_mode & 0777) == 0400 &&
+           st->st_nlink == 0;
+}
+
 /* Only a memfd on ordinary pages can be trusted not to fault: a file of a file system can be cut, and
  * the pool of huge pages can run dry under a reader. */
 static int file_check(int fd, uint32_t kind, uint64_t bytes_min, uint64_t bytes_max,
@@ -294,7 +303,7 @@ static int file_check(int fd, uint32_t kind, uint64_t bytes_min, uint64_t bytes_
     seals = S_ISREG(st.st_mode) && fs.f_type == TMPFS_MAGIC ? fcntl(fd, F_GET_SEALS) : -1;
     if (seals < 0)
         return ec_fail(why, EC_ERR_LAYOUT, "file mode is 0%o, expected a memfd", st.st_mode);
-    if ((seals & SIZE_SEALS) != SIZE_SEALS)
+    if ((seals & SIZE_SEALS) != SIZE_SEALS && !is_heap_file(kind, &st, seals))
         return ec_fail(why, EC_ERR_LAYOUT, "seals are 0x%x, expected SHRINK and GROW (0x%x)",
                        (unsigned)seals, (unsigned)SIZE_SEALS);
     /* A daemon that keeps its segments over a restart has to map them writable again. */

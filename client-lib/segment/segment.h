@@ -24,6 +24,8 @@ struct ec_segment_desc {
     bool punchable;         /* the heap: no FUTURE_WRITE seal, so that holes can be punched */
     bool populate;          /* reserve and touch every page now: no shortage and no fault later */
     uint64_t mirror_offset; /* [mirror_offset, bytes) is mapped twice in a row; 0: not */
+    int file_fd; /* the heap: make it in this empty file of a tmpfs, which cannot be sealed, and
+                               whose owner the segment becomes; 0: in a memfd */
 };
 
 /* The writer's side: the only writable mapping there will ever be. Fork leaves it out of the child. */
@@ -51,8 +53,9 @@ struct ec_segment_map {
     struct ec_segment_header header; /* the checked copy */
 };
 
-/* Check seals (SHRINK, GROW, and FUTURE_WRITE or WRITE unless the daemon writes the kind), size and header
- * against the kind, then map read-only. bytes_min and bytes_max bound the size of the file.
+/* Check seals (SHRINK, GROW, and FUTURE_WRITE or WRITE unless the daemon writes the kind; a heap may also
+ * be a file of a tmpfs, which only its mode protects), size and header against the kind, then map
+ * read-only. bytes_min and bytes_max bound the size of the file.
  *
  * Returns EC_OK, EC_ERR_LAYOUT (the text names the field with both values), EC_ERR_SIZE or
  * EC_ERR_SYSTEM; then nothing stays mapped. */

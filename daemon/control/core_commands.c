@@ -41,7 +41,7 @@ static int parse_role(const struct param *param, enum ec_role fallback, enum ec_
 static void write_features(struct ec_json_writer *writer);
 static void write_limits(const struct config *config, struct ec_json_writer *writer);
 static void write_modules(struct ec_json_writer *writer);
-static void write_protection(struct segments *segments, struct ec_json_writer *writer);
+static void write_protection(const struct services *services, struct ec_json_writer *writer);
 static void write_counters(const struct counters *counters, struct ec_json_writer *writer);
 static int64_t real_ns(void);
 static uint64_t resident_bytes(void);
@@ -150,7 +150,7 @@ int cmd_core_info(struct request *request)
     ec_json_member_u64(w, "breaker_level", breaker_level(services->breaker));
     ec_json_member_u64(w, "rss_bytes", resident_bytes());
     write_modules(w);
-    write_protection(services->segments, w);
+    write_protection(services, w);
     ec_json_key(w, "scheduler");
     scheduler_describe(services->scheduler, w);
     write_counters(services->counters, w);
@@ -235,14 +235,15 @@ static void write_modules(struct ec_json_writer *writer)
     ec_json_array_end(writer);
 }
 
-static void write_protection(struct segments *segments, struct ec_json_writer *writer)
+static void write_protection(const struct services *services, struct ec_json_writer *writer)
 {
     unsigned count;
-    const struct segment_row *rows = segments_rows(segments, &count);
+    const struct segment_row *rows = segments_rows(services->segments, &count);
 
     ec_json_member_object(writer, "protection");
     for (unsigned i = 0; i < count; i++)
         ec_json_member_string(writer, rows[i].name, rows[i].protection);
+    ec_json_member_string(writer, "decoding", resources_guard_text(services->resources));
     ec_json_object_end(writer);
 }
 

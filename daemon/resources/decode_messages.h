@@ -53,6 +53,7 @@ struct decode_order {
 /* The answer to MOUNT, on the socket of the orders. */
 struct decode_mounted {
     int32_t rc;
+    enum sandbox_guard guard; /* what its children can be kept in */
     char text[EC_ERROR_TEXT_BYTES];
 };
 

@@ -32,6 +32,7 @@ struct server_process {
     int orders_fd;
     int signal_fd;
     struct search_path *search; /* NULL in the nursery */
+    enum sandbox_guard guard;
     struct {
         pid_t pid;
         int status_fd; /* -1: a server */
@@ -137,6 +138,21 @@ static void order_serve(struct server_process *process, int fd)
     }
 }
 
+/* Try on a child what the kernel has. One that a filter kills had a filter. */
+static enum sandbox_guard probe_guard(int socket_fd)
+{
+    const pid_t pid = fork();
+    int status, listener;
+
+    if (pid == 0)
+        _exit((int)sandbox_enter(socket_fd, &listener));
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return SANDBOX_PROCESS;
+    if (!WIFEXITED(status))
+        return SANDBOX_SECCOMP;
+    return (enum sandbox_guard)WEXITSTATUS(status);
+}
+
 static void order_mount(struct server_process *process, const struct decode_mount *mount)
 {
     struct decode_mounted answer = { 0 };
@@ -144,8 +160,11 @@ static void order_mount(struct server_process *process, const struct decode_moun
 
     alarm(mount->seconds);
     answer.rc = EC_OK;
-    if (process->search == NULL)
+    if (process->search == NULL) {
         answer.rc = search_path_create(&process->search, &why);
+        process->guard = probe_guard(process->orders_fd);
+    }
+    answer.guard = process->guard;
     if (answer.rc == EC_OK && mount->path[0] != '\0')
         answer.rc = search_path_mount(process->search, mount->path, mount->at, true, &why);
     alarm(0);
@@ -244,6 +263,7 @@ struct decode_nursery {
 struct decode_server {
     atomic_uint references;
     int orders_fd;
+    enum sandbox_guard guard;
     unsigned count;
     struct search_mount *mounts; /* copies */
 };
@@ -382,7 +402,13 @@ static int server_mount(struct decode_server *server, const struct search_mount 
     if (!packet_receive(server->orders_fd, &answer, sizeof answer, NULL, 0))
         return ec_fail(why, EC_ERR_PATH, "%s cannot be mounted: the process that read it ended",
                        mount->path);
+    server->guard = answer.guard;
     return answer.rc < 0 ? ec_fail(why, answer.rc, "%s", answer.text) : EC_OK;
+}
+
+enum sandbox_guard decode_server_guard(const struct decode_server *server)
+{
+    return server->guard;
 }
 
 struct decode_server *decode_server_acquire(struct decode_server *server)

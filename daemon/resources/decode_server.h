@@ -28,6 +28,7 @@
 #include <sys/types.h>
 
 #include "foundation/error.h"
+#include "resources/sandbox.h"
 
 struct decode_load;
 struct decode_nursery;
@@ -52,6 +53,9 @@ int decode_server_again(struct decode_nursery *nursery, const struct decode_serv
                         unsigned seconds, struct decode_server **server, struct ec_error *why);
 struct decode_server *decode_server_acquire(struct decode_server *server);
 void decode_server_release(struct decode_server *server); /* accepts NULL */
+
+/* What the kernel lets its children be kept in. */
+enum sandbox_guard decode_server_guard(const struct decode_server *server);
 
 struct decode_child {
     int socket_fd; /* what the child says */

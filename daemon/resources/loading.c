@@ -173,7 +173,6 @@ void resource_job_done(void *context, struct load_job *job)
     struct failure failure = { resource, &job->why };
 
     resource->job = NULL;
-    resources->guard = job->guard;
     resource->mount = job->mount;
     if (job->rc == EC_AGAIN)
         resources->cancelled++;

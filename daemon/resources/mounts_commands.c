@@ -155,7 +155,7 @@ int cmd_resource_stats(struct request *request)
                           segments_heap_protection(request->services->segments));
     ec_json_object_end(result);
     ec_json_member_object(result, "decoding");
-    ec_json_member_string(result, "guard", sandbox_guard_name(resources->guard));
+    ec_json_member_string(result, "guard", resources_guard_text(resources));
     ec_json_member_u64(result, "workers", pool.workers);
     ec_json_member_u64(result, "waiting", pool.waiting);
     ec_json_member_u64(result, "running", pool.running);

@@ -10,6 +10,7 @@
 #include "daemon/log.h"
 #include "daemon/segments.h"
 #include "daemon/services.h"
+#include "resources/decode_server.h"
 #include "resources/directory_writer.h"
 #include "resources/state.h"
 #include "segment/references.h"
@@ -94,6 +95,14 @@ void resources_totals(const struct resources *resources, struct resources_totals
         .groups = resources->group_count,
         .heap_virtual_bytes = resources->heap.bytes,
     };
+}
+
+const char *resources_guard_text(const struct resources *resources)
+{
+    bool wanted = config_boolean(resources->services->config, EC_CONFIG_resource_sandbox);
+
+    return sandbox_guard_name(wanted ? decode_server_guard(mounts_server(resources->mounts))
+                                     : SANDBOX_PROCESS);
 }
 
 uint64_t resources_evict(struct resources *resources, uint64_t bytes, struct ec_json_writer *groups)

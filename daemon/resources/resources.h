@@ -24,6 +24,9 @@ struct resources_totals {
 };
 void resources_totals(const struct resources *resources, struct resources_totals *totals);
 
+/* What keeps a decoder in its place, in words. */
+const char *resources_guard_text(const struct resources *resources);
+
 /* Evict what is evictable and not held, least recently loaded first, until bytes are free
  * (UINT64_MAX: all). The names of the groups that lost something go into groups as JSON strings when
  * it is not NULL (an open array). Returns the bytes given back. */

@@ -114,7 +114,6 @@ struct resources {
     struct mounts *mounts;
     struct aliases aliases;
     struct worker_pool *workers;
-    enum sandbox_guard guard; /* of the last resource that was decoded */
     uint64_t cancelled;       /* loads that ended because nobody wanted them any more */
 
     struct freeing *freeing; /* answers that wait for memory to be back */

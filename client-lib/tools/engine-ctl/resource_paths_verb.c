@@ -83,9 +83,9 @@ static void print_stats(const struct ctl *ctl, const cJSON *result)
     static const struct {
         const char *name, *title;
     } sizes[] = {
-        { "virtual_bytes", "size" },     { "used_bytes", "used" },
-        { "freeing_bytes", "freeing" },  { "resident_bytes", "in memory" },
-        { "huge_bytes", "huge pages" },  { "free_bytes", "free" },
+        { "virtual_bytes", "size" },         { "used_bytes", "used" },
+        { "freeing_bytes", "freeing" },      { "resident_bytes", "in memory" },
+        { "huge_bytes", "huge pages" },      { "free_bytes", "free" },
         { "largest_free_bytes", "largest" },
     };
     const cJSON *heap = json_member(result, "heap"), *decoding = json_member(result, "decoding");
