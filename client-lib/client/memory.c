@@ -6,9 +6,11 @@
 #include "client/client.h"
 #include "foundation/memory/aligned.h"
 #include "foundation/memory/arena.h"
+#include "foundation/memory/debug.h"
 #include "foundation/memory/frame_arena.h"
 #include "foundation/memory/frame_list.h"
 #include "foundation/memory/heap.h"
+#include "foundation/memory/object_pool.h"
 #include "foundation/memory/pool.h"
 #include "foundation/memory/pool_threads.h"
 #include "foundation/memory/sink.h"
@@ -169,4 +171,15 @@ int ec_frame_arena_create(const struct ec_frame_arena_desc *desc, struct ec_fram
                           struct ec_error *why)
 {
     return ec_frame_arena_create_in(sink_of(desc->client), desc, frame, why);
+}
+
+int ec_object_pool_create(const struct ec_object_pool_desc *desc, struct ec_object_pool **pool,
+                          struct ec_error *why)
+{
+    return ec_object_pool_create_in(sink_of(desc->client), desc, pool, why);
+}
+
+int ec_debug_create(const struct ec_debug_desc *desc, struct ec_debug **debug, struct ec_error *why)
+{
+    return ec_debug_create_in(sink_of(desc->client), desc, debug, why);
 }

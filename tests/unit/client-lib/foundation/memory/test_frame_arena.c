@@ -2,13 +2,13 @@
 #include "foundation/memory/frame_arena.h"
 
 #include <check.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "foundation/memory/frame_list.h"
 #include "support/memory_rows.h"
 #include "support/often.h"
+#include "support/segv.h"
 
 static struct memory_rows *rows;
 
@@ -247,10 +247,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_bad_description_is_refused_with_its_value_and_limit);
     tcase_add_loop_test(tcase, a_block_is_good_for_two_frames, 0, 2);
-#ifndef __SANITIZE_ADDRESS__
-    tcase_add_test_raise_signal(tcase, use_of_an_older_frame_ends_the_program_where_it_is_guarded,
-                                SIGSEGV);
-#endif
+    tcase_add_segv_test(tcase, use_of_an_older_frame_ends_the_program_where_it_is_guarded);
     tcase_add_test(tcase, frame_marks_move_all_frame_arenas_of_the_client);
     tcase_add_test(tcase, scopes_and_resets_touch_the_present_frame_alone);
     tcase_add_test(tcase, what_does_not_fit_comes_from_the_heap_with_one_warning_for_each_place);

@@ -3,7 +3,6 @@
 #include "foundation/memory/pool.h"
 
 #include <check.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "foundation/memory/watch.h"
 #include "support/memory_rows.h"
 #include "support/often.h"
+#include "support/segv.h"
 
 static struct memory_rows *rows;
 
@@ -677,9 +677,7 @@ int main(void)
                         sizeof model_descs / sizeof model_descs[0]);
     tcase_add_loop_test(tcase, a_write_behind_a_block_is_found_when_it_is_freed, 0, 5);
     tcase_add_loop_test(tcase, guarded_blocks_are_aligned_and_counted_like_others, 0, 13);
-#ifndef __SANITIZE_ADDRESS__
-    tcase_add_test_raise_signal(tcase, a_byte_behind_a_guarded_group_ends_the_program, SIGSEGV);
-#endif
+    tcase_add_segv_test(tcase, a_byte_behind_a_guarded_group_ends_the_program);
     tcase_add_test(tcase, groups_can_lie_in_a_range_and_are_used_again);
     tcase_add_test(tcase, free_memory_is_unusable_for_others_while_its_group_is_in_use);
     tcase_add_test(tcase, who_watches_the_sink_hears_of_each_block);

@@ -2,9 +2,10 @@
 #include "foundation/memory/space.h"
 
 #include <check.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "support/segv.h"
 
 #define UNITS 160
 #define LIVE 40
@@ -121,9 +122,7 @@ int main(void)
 
     tcase_add_loop_test(tcase, pages_of_the_system_are_aligned_and_zero, 0, 10);
     tcase_add_test(tcase, absurd_sizes_are_refused);
-#ifndef __SANITIZE_ADDRESS__
-    tcase_add_test_raise_signal(tcase, a_byte_behind_guarded_pages_ends_the_program, SIGSEGV);
-#endif
+    tcase_add_segv_test(tcase, a_byte_behind_guarded_pages_ends_the_program);
     tcase_add_test(tcase, a_range_below_one_unit_is_refused);
     tcase_add_test(tcase, units_of_a_range_belong_to_one_at_a_time);
     suite_add_tcase(suite, tcase);
