@@ -165,7 +165,7 @@ void *ec_object_get(const struct ec_object_pool *pool, ec_object_handle handle)
                : NULL;
 }
 
-int ec_object_type(const struct ec_object_pool *pool, ec_object_handle handle)
+int ec_object_type_of(const struct ec_object_pool *pool, ec_object_handle handle)
 {
     uint64_t state;
     const struct ec_object_place *place = place_of(pool, handle, &state);
@@ -295,9 +295,9 @@ int ec_object_pool_visit(struct ec_object_pool *pool, uint32_t type,
     return answer;
 }
 
-void ec_object_pool_counts(const struct ec_object_pool *pool, struct ec_object_pool_counts *counts)
+void ec_object_pool_counts(const struct ec_object_pool *pool, struct ec_object_counts *counts)
 {
-    *counts = (struct ec_object_pool_counts) {
+    *counts = (struct ec_object_counts) {
         .live = atomic_load_explicit(&pool->live_count, memory_order_relaxed),
         .put_off = atomic_load_explicit(&pool->put_off_count, memory_order_relaxed),
         .retired = atomic_load_explicit(&pool->retired_count, memory_order_relaxed),

@@ -142,7 +142,7 @@ fail:
  * hold. With blocks_max they do not: what lies in them is out of the others' reach. */
 static void size_magazine(struct ec_pool *pool, const struct ec_pool_desc *desc)
 {
-    const uint32_t blocks = MAGAZINE_BYTES / pool->shape.stride_bytes;
+    const uint32_t blocks = MAGAZINE_BYTES / pool->shape.block_bytes;
 
     pool->magazine_blocks = desc->magazine_blocks != 0 ? desc->magazine_blocks : MAGAZINE_DEFAULT;
     pool->magazine_blocks_max = pool->magazine_blocks;

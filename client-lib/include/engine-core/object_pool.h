@@ -90,7 +90,7 @@ EC_API int ec_object_create(struct ec_object_pool *pool, uint32_t type, const vo
 EC_API void *ec_object_get(const struct ec_object_pool *pool, ec_object_handle handle);
 
 /* Its type, or EC_ERR_STALE. */
-EC_API int ec_object_type(const struct ec_object_pool *pool, ec_object_handle handle);
+EC_API int ec_object_type_of(const struct ec_object_pool *pool, ec_object_handle handle);
 
 /* Run the destructor and free the object, now.
  *
@@ -122,14 +122,14 @@ EC_API int ec_object_pool_visit(struct ec_object_pool *pool, uint32_t type,
                                 int (*visit)(void *context, ec_object_handle handle, void *object),
                                 void *context);
 
-struct ec_object_pool_counts {
+struct ec_object_counts {
     uint64_t live;    /* put off ones included */
     uint64_t put_off; /* until the end of the frame */
     uint64_t retired; /* places whose generations are used up */
     uint64_t places;  /* that were ever used */
 };
 EC_API void ec_object_pool_counts(const struct ec_object_pool *pool,
-                                  struct ec_object_pool_counts *counts);
+                                  struct ec_object_counts *counts);
 
 /* The memory of all types. */
 EC_API void ec_object_pool_stats(const struct ec_object_pool *pool, struct ec_memory_stats *stats);

@@ -87,9 +87,9 @@ static ec_object_handle create(uint64_t number)
     return handle;
 }
 
-static struct ec_object_pool_counts counts_of(void)
+static struct ec_object_counts counts_of(void)
 {
-    struct ec_object_pool_counts counts;
+    struct ec_object_counts counts;
 
     ec_object_pool_counts(things, &counts);
     return counts;
@@ -136,7 +136,7 @@ START_TEST(a_handle_is_stale_after_its_life_also_when_the_place_is_used_again)
     ec_object_handle second;
 
     ck_assert_uint_eq(((struct thing *)ec_object_get(things, first))->number, 1);
-    ck_assert_int_eq(ec_object_type(things, first), 0);
+    ck_assert_int_eq(ec_object_type_of(things, first), 0);
     ck_assert_int_eq(ec_object_destroy(things, first), EC_OK);
     ck_assert_ptr_null(ec_object_get(things, first));
     second = create(2);
@@ -147,7 +147,7 @@ START_TEST(a_handle_is_stale_after_its_life_also_when_the_place_is_used_again)
     ck_assert_int_eq(ec_object_destroy_later(things, first), EC_ERR_STALE);
     ck_assert_int_eq(ec_object_hand_off(things, first), EC_ERR_STALE);
     ck_assert_int_eq(ec_object_take(things, first), EC_ERR_STALE);
-    ck_assert_int_eq(ec_object_type(things, first), EC_ERR_STALE);
+    ck_assert_int_eq(ec_object_type_of(things, first), EC_ERR_STALE);
     ck_assert_ptr_nonnull(ec_object_get(things, second));
     ck_assert_ptr_null(ec_object_get(things, (ec_object_handle) { 0 }));
     ck_assert_ptr_null(ec_object_get(things, (ec_object_handle) { 5000000, 1 }));
