@@ -157,6 +157,43 @@ struct ec_frame_record {
  * most. They are the client's affair: no offset leads there, and the daemon does not read them. */
 #define EC_CLIENT_BLOCKS_MAX ((size_t)64 << 30)
 
+/* Which resources a thread acquired, newest last; head counts all of them. The daemon reads behind it
+ * every few milliseconds and loses what is overtaken. A thread that acquires the same resource again
+ * before the daemon has read (ec_directory's use_epoch) writes it once. Both sides: segment/use_ring.h. */
+#define EC_USE_RING 4096 /* power of two */
+
+struct ec_use_ring {
+    alignas(EC_HOT_BYTES) _Atomic uint64_t head;
+    _Atomic uint64_t last; /* the thread's own: use_epoch << 32 | index of the newest */
+    _Atomic uint32_t index[EC_USE_RING];
+};
+
+/* What the game keeps on its GPU, in its own words. life is generation << 32 | enum ec_gpu_state, stored
+ * last (release). Both sides: segment/gpu_table.h. */
+#define EC_GPU_RESOURCES_MAX 4096
+#define EC_GPU_NAME_BYTES 64
+
+enum ec_gpu_state {
+    EC_GPU_UNUSED = 0,
+    EC_GPU_RESIDENT = 1,
+    EC_GPU_EVICTED = 2, /* declared; its bytes are given back */
+};
+
+struct ec_gpu_row {
+    alignas(64) _Atomic uint64_t life;
+    _Atomic uint64_t bytes;
+    _Atomic uint64_t used_fence; /* the last work that uses it */
+    uint64_t reserved;
+    _Atomic uint64_t name[EC_GPU_NAME_BYTES / 8]; /* NUL-padded */
+};
+
+struct ec_gpu_table {
+    alignas(EC_HOT_BYTES) _Atomic uint64_t completed_fence; /* all work up to it is done */
+    _Atomic uint64_t budget_bytes;                          /* 0: none was said */
+    _Atomic uint32_t high;                                  /* rows [0, high) were used */
+    struct ec_gpu_row rows[EC_GPU_RESOURCES_MAX];
+};
+
 struct ec_client_segment {
     struct ec_segment_header header;
     alignas(EC_SEGMENT_HEADER_BYTES) struct ec_pulse pulse;
@@ -171,6 +208,10 @@ struct ec_client_segment {
     struct ec_frame_record frames;
     struct ec_breaker_knob_record knobs;
     struct ec_tracking tracking; /* since layout 1.3 */
+    /* Since layout 1.4. */
+    alignas(EC_HOT_BYTES) _Atomic uint64_t soft_changes; /* raised behind each change in soft */
+    struct ec_use_ring uses[EC_THREADS_MAX];
+    struct ec_gpu_table gpu;
 };
 
 #endif

@@ -7,20 +7,25 @@
 #include <assert.h>
 
 #include "client/client.h"
+#include "foundation/json/json_writer.h"
 #include "proto/handle.h"
 #include "proto/image_levels.h"
 #include "segment/directory.h"
 #include "segment/references.h"
+#include "segment/use_ring.h"
 
 /* What is not needed in most calls stays out of line, so that those save no registers for it. */
 #define COLD __attribute__((noinline, cold))
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
+static int found(uint32_t index, uint64_t life, ec_resource *resource);
 static int acquire_otherwise(struct ec_client *client, ec_resource resource) COLD;
+static void soft_change(struct ec_client *client, uint32_t index, uint32_t delta);
+static bool is_held_old_life(struct ec_client *client, ec_resource resource, uint64_t life);
 static enum ec_reference_order order_decide(struct ec_client *client);
 static int view_fill(struct ec_client *client, ec_resource resource, struct ec_resource_view *view)
     __attribute__((noinline));
-static int view_copy(const struct ec_client *client, ec_resource resource,
+static int view_copy(const struct ec_client *client, ec_resource resource, uint32_t generation,
                      struct ec_resource_view *view);
 static bool image_fits(const struct ec_resource_view *view);
 
@@ -38,14 +43,25 @@ static inline _Atomic int32_t *count_of(struct ec_client *client, uint32_t threa
 
 int ec_resource_find(struct ec_client *client, const char *name, ec_resource *resource)
 {
-    const struct ec_directory *directory = ec_client_directory(client);
-    uint32_t index = ec_directory_find(directory, name);
     uint64_t life;
+    uint32_t index = ec_directory_find_life(ec_client_directory(client), name, &life);
 
+    return found(index, life, resource);
+}
+
+int ec_resource_find_hash(struct ec_client *client, uint64_t hash, ec_resource *resource)
+{
+    uint64_t life;
+    uint32_t index = ec_directory_find_hash(ec_client_directory(client), hash, &life);
+
+    return found(index, life, resource);
+}
+
+static int found(uint32_t index, uint64_t life, ec_resource *resource)
+{
     resource->value = 0;
     if (index == EC_RESOURCE_NONE)
         return EC_ERR_NOT_FOUND;
-    life = atomic_load_explicit(&directory->entries[index].life, memory_order_acquire);
     switch (ec_life_state(life)) {
     case EC_RESOURCE_READY:
         resource->value = ec_handle_make(index, ec_life_generation(life));
@@ -53,6 +69,8 @@ int ec_resource_find(struct ec_client *client, const char *name, ec_resource *re
     case EC_RESOURCE_LOADING:
     case EC_RESOURCE_EVICTING:
         return EC_AGAIN;
+    case EC_RESOURCE_EVICTED:
+        return EC_ERR_EVICTED;
     default:
         return EC_ERR_STATE;
     }
@@ -73,9 +91,88 @@ int ec_resource_acquire(struct ec_client *client, ec_resource resource,
                                   ec_handle_generation(resource.value));
     else
         rc = acquire_otherwise(client, resource);
-    if (LIKELY(view == NULL) || rc != EC_OK)
+    if (rc != EC_OK)
         return rc;
+    ec_use_ring_add(
+        &ec_client_own(client)->uses[thread],
+        atomic_load_explicit(&ec_client_directory(client)->use_epoch, memory_order_relaxed),
+        ec_handle_index(resource.value), ec_reference_row_is_shared(thread));
+    if (LIKELY(view == NULL))
+        return EC_OK;
     return view_fill(client, resource, view);
+}
+
+int ec_resource_access(struct ec_client *client, ec_resource resource,
+                       struct ec_resource_view *view)
+{
+    const struct ec_directory_entry *entry;
+    uint64_t life;
+
+    if (ec_handle_index(resource.value) >= EC_RESOURCES_MAX)
+        return EC_ERR_STALE;
+    entry = entry_of(client, resource);
+    /* The fields stand still while the caller holds it; what is replaced keeps them, too. */
+    life = atomic_load_explicit(&entry->life, memory_order_acquire);
+    if (life != ec_life_make(ec_handle_generation(resource.value), EC_RESOURCE_READY) &&
+        !is_held_old_life(client, resource, life))
+        return ec_reference_refused(life, ec_handle_generation(resource.value));
+    return view_copy(client, resource, ec_life_generation(life), view);
+}
+
+int ec_resource_request(struct ec_client *client, const char *name)
+{
+    char params[EC_RESOURCE_NAME_BYTES * 6 + 64];
+    struct ec_json_writer writer;
+    struct ec_error why;
+
+    if (ec_directory_find(ec_client_directory(client), name) == EC_RESOURCE_NONE)
+        return EC_ERR_NOT_FOUND;
+    ec_json_writer_init(&writer, params, sizeof params - 1);
+    ec_json_object_begin(&writer);
+    ec_json_member_string(&writer, "name", name);
+    ec_json_member_boolean(&writer, "wait", false);
+    ec_json_object_end(&writer);
+    params[writer.bytes] = '\0';
+    return ec_connection_notify(client->connection, "resource.request", params, &why);
+}
+
+int ec_resource_soft_acquire(struct ec_client *client, const char *name, ec_resource_soft *soft)
+{
+    uint32_t index = ec_directory_find(ec_client_directory(client), name);
+
+    soft->place = 0;
+    if (index == EC_RESOURCE_NONE)
+        return EC_ERR_NOT_FOUND;
+    soft->place = index + 1;
+    soft_change(client, index, 1);
+    return EC_OK;
+}
+
+void ec_resource_soft_release(struct ec_client *client, ec_resource_soft soft)
+{
+    if (soft.place > 0 && soft.place <= EC_RESOURCES_MAX)
+        soft_change(client, soft.place - 1, (uint32_t)-1);
+}
+
+static void soft_change(struct ec_client *client, uint32_t index, uint32_t delta)
+{
+    struct ec_client_segment *own = ec_client_own(client);
+    uint32_t thread = ec_client_thread_slot(client);
+
+    ec_reference_add(&own->soft.count[thread][index], delta, ec_reference_row_is_shared(thread),
+                     memory_order_relaxed);
+    /* Release: who sees the change sees the count. Pairs with the acquire of the daemon's tick. */
+    atomic_fetch_add_explicit(&own->soft_changes, 1, memory_order_release);
+}
+
+/* A life that was replaced goes on for those who hold it: the entry is one generation on and unloaded,
+ * and this program has counts on it. */
+static bool is_held_old_life(struct ec_client *client, ec_resource resource, uint64_t life)
+{
+    const struct ec_client_segment *own = ec_client_own(client);
+
+    return life == ec_life_make(ec_handle_generation(resource.value) + 1, EC_RESOURCE_UNLOADED) &&
+           ec_reference_sum(own, &own->hard, ec_handle_index(resource.value)) > 0;
 }
 
 void ec_resource_release(struct ec_client *client, ec_resource resource)
@@ -116,14 +213,15 @@ static enum ec_reference_order order_decide(struct ec_client *client)
 /* The resource is held; it is given back when the directory makes no sense. */
 static int view_fill(struct ec_client *client, ec_resource resource, struct ec_resource_view *view)
 {
-    int rc = view_copy(client, resource, view);
+    int rc = view_copy(client, resource, ec_handle_generation(resource.value), view);
 
     if (rc < 0)
         ec_resource_release(client, resource);
     return rc;
 }
 
-static int view_copy(const struct ec_client *client, ec_resource resource,
+/* generation is what the entry had when the caller looked. */
+static int view_copy(const struct ec_client *client, ec_resource resource, uint32_t generation,
                      struct ec_resource_view *view)
 {
     const struct ec_directory_entry *entry = entry_of(client, resource);
@@ -146,11 +244,10 @@ static int view_copy(const struct ec_client *client, ec_resource resource,
         .levels = atomic_load_explicit(&entry->levels, memory_order_relaxed),
     };
     /* Another daemon may have brought another directory and heap meanwhile. It empties the directory
-     * first, so who still finds the old generation here had the old heap, too. The fence keeps the
+     * first, so who still finds the generation here had the old heap, too. The fence keeps the
      * loads above before this one. */
     atomic_thread_fence(memory_order_acquire);
-    if (ec_life_generation(atomic_load_explicit(&entry->life, memory_order_relaxed)) !=
-        ec_handle_generation(resource.value))
+    if (ec_life_generation(atomic_load_explicit(&entry->life, memory_order_relaxed)) != generation)
         return EC_ERR_STALE;
     /* A game that walks over rows and levels must stay inside the bytes. */
     return view->content != EC_RESOURCE_IMAGE || image_fits(view) ? EC_OK : EC_ERR_LAYOUT;

@@ -3,6 +3,12 @@
 
 #include <string.h>
 
+static bool entry_is(const struct ec_directory_entry *entry, uint64_t hash, const char *name,
+                     size_t bytes, uint64_t *life);
+static bool name_is(const struct ec_directory_entry *entry, const char *name, size_t bytes);
+static inline uint32_t find(const struct ec_directory *directory, uint64_t hash, const char *name,
+                            uint64_t *life);
+
 uint64_t ec_directory_hash(const char *name)
 {
     uint64_t hash = 0xcbf29ce484222325ull;
@@ -12,22 +18,77 @@ uint64_t ec_directory_hash(const char *name)
     return hash != 0 ? hash : 1; /* 0 marks an entry that was never used */
 }
 
-uint32_t ec_directory_find(const struct ec_directory *directory, const char *name)
+uint32_t ec_directory_find_life(const struct ec_directory *directory, const char *name,
+                                uint64_t *life)
 {
-    uint64_t hash = ec_directory_hash(name);
+    return find(directory, ec_directory_hash(name), name, life);
+}
+
+uint32_t ec_directory_find_hash(const struct ec_directory *directory, uint64_t hash, uint64_t *life)
+{
+    return find(directory, hash, NULL, life);
+}
+
+static inline uint32_t find(const struct ec_directory *directory, uint64_t hash, const char *name,
+                            uint64_t *life)
+{
     uint32_t slot = ec_directory_slot(hash);
+    size_t bytes = name != NULL ? strlen(name) : 0;
 
     for (uint32_t probe = 0; probe < EC_RESOURCE_INDEX_SLOTS; probe++) {
         /* Acquire: pairs with the release store that made the entry's name visible. */
         uint32_t place = atomic_load_explicit(&directory->index[slot], memory_order_acquire);
 
-        if (place == 0 || place > EC_RESOURCES_MAX)
+        if (place == 0 || (place > EC_RESOURCES_MAX && place != EC_RESOURCE_INDEX_GONE))
             return EC_RESOURCE_NONE;
-        if (atomic_load_explicit(&directory->entries[place - 1].name_hash, memory_order_relaxed) ==
-                hash &&
-            strncmp(directory->entries[place - 1].name, name, EC_RESOURCE_NAME_BYTES) == 0)
+        if (place != EC_RESOURCE_INDEX_GONE &&
+            entry_is(&directory->entries[place - 1], hash, name, bytes, life))
             return place - 1;
         slot = (slot + 1) & (EC_RESOURCE_INDEX_SLOTS - 1);
     }
     return EC_RESOURCE_NONE;
+}
+
+bool ec_directory_name(const struct ec_directory *directory, uint32_t index,
+                       char name[EC_RESOURCE_NAME_BYTES])
+{
+    const struct ec_directory_entry *entry = &directory->entries[index];
+    uint64_t hash = atomic_load_explicit(&entry->name_hash, memory_order_acquire);
+
+    for (size_t i = 0; i < EC_RESOURCE_NAME_BYTES / 8; i++) {
+        uint64_t word = atomic_load_explicit(&entry->name[i], memory_order_relaxed);
+
+        memcpy(name + i * 8, &word, 8);
+    }
+    name[EC_RESOURCE_NAME_BYTES - 1] = '\0';
+    atomic_thread_fence(memory_order_acquire); /* pairs with the release fence in entry_take() */
+    return hash != 0 && atomic_load_explicit(&entry->name_hash, memory_order_relaxed) == hash;
+}
+
+/* The hash is looked at again after name and life: an entry that changes hands loses it first (release
+ * fence in entry_take(), release store of a later life), so what was read belongs to this name. */
+static bool entry_is(const struct ec_directory_entry *entry, uint64_t hash, const char *name,
+                     size_t bytes, uint64_t *life)
+{
+    if (atomic_load_explicit(&entry->name_hash, memory_order_acquire) != hash ||
+        (name != NULL && !name_is(entry, name, bytes)))
+        return false;
+    if (life != NULL)
+        *life = atomic_load_explicit(&entry->life, memory_order_acquire);
+    atomic_thread_fence(memory_order_acquire);
+    return atomic_load_explicit(&entry->name_hash, memory_order_relaxed) == hash;
+}
+
+static bool name_is(const struct ec_directory_entry *entry, const char *name, size_t bytes)
+{
+    if (bytes >= EC_RESOURCE_NAME_BYTES)
+        return false;
+    for (size_t at = 0; at <= bytes; at += 8) {
+        uint64_t word = 0;
+
+        memcpy(&word, name + at, bytes - at < 8 ? bytes - at : 8);
+        if (atomic_load_explicit(&entry->name[at / 8], memory_order_relaxed) != word)
+            return false;
+    }
+    return true;
 }

@@ -4,6 +4,7 @@
 #ifndef EC_SEGMENT_DIRECTORY_H
 #define EC_SEGMENT_DIRECTORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,7 +21,22 @@ static inline uint32_t ec_directory_slot(uint64_t hash)
     return (uint32_t)(hash ^ hash >> 32) & (EC_RESOURCE_INDEX_SLOTS - 1);
 }
 
-/* The index of the entry, or EC_RESOURCE_NONE. What the index says is bounded before it is used. */
-uint32_t ec_directory_find(const struct ec_directory *directory, const char *name);
+/* The index of the entry, or EC_RESOURCE_NONE. What the index says is bounded before it is used. *life
+ * (NULL: not wanted) is of this name, even if the entry changes hands meanwhile. */
+uint32_t ec_directory_find_life(const struct ec_directory *directory, const char *name,
+                                uint64_t *life);
+
+/* The same by hash alone. */
+uint32_t ec_directory_find_hash(const struct ec_directory *directory, uint64_t hash,
+                                uint64_t *life);
+
+static inline uint32_t ec_directory_find(const struct ec_directory *directory, const char *name)
+{
+    return ec_directory_find_life(directory, name, NULL);
+}
+
+/* Copy the name of entry index, < EC_RESOURCES_MAX. false: it has none now. */
+bool ec_directory_name(const struct ec_directory *directory, uint32_t index,
+                       char name[EC_RESOURCE_NAME_BYTES]);
 
 #endif

@@ -94,11 +94,21 @@ static inline void ec_reference_add(_Atomic int32_t *count, uint32_t delta, bool
     }
 }
 
+/* Why an acquire failed. */
+static inline int ec_reference_refused(uint64_t now, uint32_t generation)
+{
+    if (now == ec_life_make(generation, EC_RESOURCE_EVICTING) && generation != 0)
+        return EC_AGAIN;
+    if (now == ec_life_make(generation + 1, EC_RESOURCE_EVICTED) && generation != 0)
+        return EC_ERR_EVICTED;
+    return EC_ERR_STALE;
+}
+
 /* The game's side. count is rows->count[thread][index] of its own segment, life is that of the
  * directory entry.
  *
- * Returns EC_OK (held; release it once), EC_AGAIN (being evicted, which may be undone) or
- * EC_ERR_STALE (another generation, or not ready). */
+ * Returns EC_OK (held; release it once), EC_AGAIN (being evicted, which may be undone), EC_ERR_EVICTED (this
+ * life ended so, and no other has begun) or EC_ERR_STALE (another generation, or not ready). */
 static inline int ec_reference_acquire(_Atomic int32_t *count, bool shared,
                                        enum ec_reference_order order, const _Atomic uint64_t *life,
                                        uint32_t generation)
@@ -114,8 +124,7 @@ static inline int ec_reference_acquire(_Atomic int32_t *count, bool shared,
     if (now == ec_life_make(generation, EC_RESOURCE_READY) && generation != 0)
         return EC_OK;
     ec_reference_add(count, (uint32_t)-1, shared, memory_order_relaxed); /* nothing was read */
-    return now == ec_life_make(generation, EC_RESOURCE_EVICTING) && generation != 0 ? EC_AGAIN
-                                                                                    : EC_ERR_STALE;
+    return ec_reference_refused(now, generation);
 }
 
 static inline void ec_reference_release(_Atomic int32_t *count, bool shared)

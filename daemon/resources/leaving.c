@@ -1,44 +1,21 @@
-/* leaving.c - how resources go: dropped, unloaded, evicted; and who keeps them.
+/* leaving.c - how resources go: dropped, unloaded, replaced. Evictions are in evicting.c.
  *
- * The daemon keeps no count of references. It marks the entries of a batch, passes one barrier, and
- * sums what the clients have written into their own segments: segment/references.h has the argument. */
+ * The daemon keeps no count of references. It marks the entries, passes one barrier, and sums what the
+ * clients have written into their own segments: segment/references.h has the argument. */
 #include "resources/state.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#include "clients/clients.h"
-#include "daemon/counters.h"
 #include "daemon/log.h"
 #include "resources/directory_writer.h"
-#include "segment/references.h"
 
 #define RECHECK_MS 100 /* how long memory stays after the last reference ended */
 
-static uint64_t references_sum(struct resources *resources, const struct resource *resource,
-                               bool soft, uint32_t *first_client);
-static void mark(struct resources *resources, struct resource *resource);
-static void unmark(struct resources *resources, struct resource *resource);
-static bool barrier(struct resources *resources);
+static bool old_life_end(struct resources *resources, struct old_life *life);
+static void old_lives_check(struct resources *resources);
 static void on_recheck(uv_timer_t *timer);
 static void unloading_groups_end(struct resources *resources);
-static enum verdict verdict_before(const struct resource *resource, const struct group *group);
-static int compare_candidates(const void *left, const void *right);
-static uint64_t evict_marked(struct resources *resources, uint32_t first, uint32_t end);
-
-uint64_t resource_hard_refs(struct resources *resources, const struct resource *resource)
-{
-    uint32_t client;
-
-    return references_sum(resources, resource, false, &client);
-}
-
-uint64_t resource_soft_refs(struct resources *resources, const struct resource *resource)
-{
-    uint32_t client;
-
-    return references_sum(resources, resource, true, &client);
-}
 
 void resource_drop(struct resources *resources, struct resource *resource,
                    enum ec_resource_state state)
@@ -58,9 +35,13 @@ void resource_drop(struct resources *resources, struct resource *resource,
                   resource->name);
     resources->by_index[index] = NULL;
     resources->by_index[resource->index] = resource;
-    if (resource->presence == RESOURCE_DECODED || resource->presence == RESOURCE_READY)
-        asset_heap_free_soon(&resources->heap, resource->offset, resource->decoded.bytes);
+    if (resource->content != NULL)
+        content_release(&resources->contents, resource->content);
+    resource->content = NULL;
     resource->presence = RESOURCE_ABSENT;
+    if (resource->job != NULL) /* it was being loaded anew */
+        worker_pool_cancel(resources->workers, resource->job);
+    resource_bury(resources, resource);
 }
 
 void resource_unneed(struct resources *resources, struct resource *resource)
@@ -70,6 +51,7 @@ void resource_unneed(struct resources *resources, struct resource *resource)
         return;
     switch (resource->presence) {
     case RESOURCE_ABSENT:
+        resource_bury(resources, resource);
         break;
     case RESOURCE_LOADING: /* dropped when the worker hands it back */
         worker_pool_cancel(resources->workers, resource->job);
@@ -78,7 +60,7 @@ void resource_unneed(struct resources *resources, struct resource *resource)
         resource_drop(resources, resource, EC_RESOURCE_UNLOADED);
         break;
     case RESOURCE_READY:
-        mark(resources, resource);
+        resource_mark(resources, resource);
         resource->leaving = true;
         resources->leaving_count++;
         break;
@@ -89,7 +71,7 @@ void resource_need(struct resources *resources, struct resource *resource)
 {
     resource->needed++;
     if (resource->leaving) {
-        unmark(resources, resource);
+        resource_unmark(resources, resource);
         resource->leaving = false;
         resources->leaving_count--;
     }
@@ -97,145 +79,134 @@ void resource_need(struct resources *resources, struct resource *resource)
 
 void leaving_check(struct resources *resources)
 {
-    if (resources->leaving_count > 0 && barrier(resources)) {
+    graves_hold(resources);
+    if ((resources->leaving_count > 0 || resources->old_lives != NULL) &&
+        references_barrier(resources)) {
         uint32_t high = atomic_load_explicit(&resources->directory->high, memory_order_relaxed);
 
         for (uint32_t i = 0; i < high && resources->leaving_count > 0; i++) {
             struct resource *resource = resources->by_index[i];
 
             if (resource != NULL && resource->leaving &&
-                resource_hard_refs(resources, resource) == 0)
+                references_sum(resources, i, false, NULL) == 0)
                 resource_drop(resources, resource, EC_RESOURCE_UNLOADED);
         }
+        old_lives_check(resources);
     }
     unloading_groups_end(resources);
-    if (resources->leaving_count == 0)
+    if (resources->leaving_count == 0 && resources->old_lives == NULL)
         uv_timer_stop(&resources->recheck);
     else if (!uv_is_active((uv_handle_t *)&resources->recheck))
         uv_timer_start(&resources->recheck, on_recheck, RECHECK_MS, RECHECK_MS);
+    graves_release(resources);
 }
 
 void leaving_check_soon(struct resources *resources)
 {
-    if (resources->leaving_count > 0)
+    if (resources->leaving_count > 0 || resources->old_lives != NULL)
         uv_timer_start(&resources->recheck, on_recheck, 0, RECHECK_MS);
+}
+
+void old_life_begin(struct resources *resources, struct old_life *life)
+{
+    struct old_life *kept;
+
+    if (references_barrier(resources) && old_life_end(resources, life))
+        return;
+    kept = calloc(1, sizeof *kept);
+    if (kept ==
+        NULL) { /* the entry is never used again, and its bytes stay: nobody reads wrong ones */
+        log_error(RESOURCES_MODULE, "no memory to remember entry %u", life->index);
+        return;
+    }
+    *kept = *life;
+    kept->next = resources->old_lives;
+    resources->old_lives = kept;
+    if (kept->resource != NULL)
+        kept->resource->old_lives++;
+    if (!uv_is_active((uv_handle_t *)&resources->recheck))
+        uv_timer_start(&resources->recheck, on_recheck, RECHECK_MS, RECHECK_MS);
+}
+
+void old_lives_forget(struct resources *resources)
+{
+    struct old_life *life;
+
+    while ((life = resources->old_lives) != NULL) {
+        resources->old_lives = life->next;
+        free(life);
+    }
 }
 
 void group_unload(struct resources *resources, struct group *group)
 {
     struct ec_error why = { 0 };
 
+    group->asked = false;
+    if (group->user_count > 0) /* it stays for them */
+        return;
+    graves_hold(resources);
     if (group->state == GROUP_LOADING) {
         ec_fail(&why, EC_ERR_STATE, "group %s was unloaded while it was loading", group->name);
         group_load_cancel(resources, group, &why);
-        return;
-    }
-    if (group->state == GROUP_FAILED)
+    } else if (group->state == GROUP_FAILED) {
         group->state = GROUP_UNLOADED;
-    if (!group_wants(group))
+    } else if (group_wants(group)) {
+        group->state = GROUP_UNLOADING;
+        for (uint32_t i = 0; i < group->count; i++)
+            resource_unneed(resources, group->members[i]);
+        group_unlink(resources, group);
+        leaving_check(resources);
+    }
+    graves_release(resources);
+}
+
+void group_unlink(struct resources *resources, struct group *group)
+{
+    if (!group->linked)
         return;
-    group->state = GROUP_UNLOADING;
-    for (uint32_t i = 0; i < group->count; i++)
-        resource_unneed(resources, group->members[i]);
-    leaving_check(resources);
-}
+    group->linked = false;
+    for (uint32_t i = 0; i < group->depend_count; i++) {
+        struct group *other = groups_find(resources, group->depends[i]);
 
-uint64_t evict_batch(struct resources *resources, uint32_t count, uint64_t bytes)
-{
-    uint64_t freed = 0;
-
-    for (uint32_t first = 0, end; first < count && freed < bytes; first = end) {
-        uint64_t marked = 0;
-
-        for (end = first; end < count && marked < bytes - freed; end++) {
-            marked += resource_bytes(resources->batch[end]);
-            mark(resources, resources->batch[end]);
-        }
-        freed += evict_marked(resources, first, end);
+        for (uint32_t k = 0; k < other->user_count; k++)
+            if (other->users[k] == group) {
+                other->users[k] = other->users[--other->user_count];
+                break;
+            }
+        if (other->user_count == 0 && !other->asked && group_wants(other))
+            group_unload(resources, other);
     }
-    return freed;
 }
 
-uint32_t evict_candidates(struct resources *resources, const struct group *group,
-                          uint32_t *evictable)
+/* Let go of what is not referred to any more. true: nothing is left of this life. */
+static bool old_life_end(struct resources *resources, struct old_life *life)
 {
-    uint32_t high = atomic_load_explicit(&resources->directory->high, memory_order_relaxed);
-    uint32_t count = 0;
-
-    for (unsigned pass = 0; pass < 2; pass++) { /* those that may go first */
-        for (uint32_t i = 0; i < (group != NULL ? group->count : high); i++) {
-            struct resource *resource = group != NULL ? group->members[i] : resources->by_index[i];
-
-            if (resource == NULL || resource->presence != RESOURCE_READY || resource->leaving)
-                continue;
-            resource->verdict = verdict_before(resource, group);
-            if ((resource->verdict != VERDICT_NONE) == (pass == 1))
-                resources->batch[count++] = resource;
-        }
-        if (pass == 0)
-            *evictable = count;
-    }
-    qsort(resources->batch, *evictable, sizeof resources->batch[0], compare_candidates);
-    return count;
+    if (references_sum(resources, life->index, false, NULL) > 0)
+        return false;
+    if (life->content != NULL)
+        content_release(&resources->contents, life->content);
+    life->content = NULL;
+    if (references_sum(resources, life->index, true, NULL) > 0)
+        return false;
+    directory_remove(resources->directory, life->index);
+    return true;
 }
 
-void evict_announce(struct resources *resources, struct ec_json_writer *names)
+static void old_lives_check(struct resources *resources)
 {
-    struct group *group, *next;
+    for (struct old_life **at = &resources->old_lives; *at != NULL;) {
+        struct old_life *life = *at;
 
-    HASH_ITER(hh, resources->groups, group, next)
-    {
-        if (!group->lost)
+        if (!old_life_end(resources, life)) {
+            at = &life->next;
             continue;
-        group->lost = false;
-        if (names != NULL)
-            ec_json_string(names, group->name);
-        if (group->state == GROUP_READY)
-            group->state = GROUP_EVICTED;
-        group_announce(resources, group);
+        }
+        *at = life->next;
+        if (life->resource != NULL)
+            life->resource->old_lives--;
+        free(life);
     }
-}
-
-/* Sum over the living clients; *first_client is the id of one that holds it. */
-static uint64_t references_sum(struct resources *resources, const struct resource *resource,
-                               bool soft, uint32_t *first_client)
-{
-    struct clients *clients = resources->services->clients;
-    uint64_t sum = 0;
-
-    for (struct client *client = clients_next(clients, NULL); client != NULL;
-         client = clients_next(clients, client)) {
-        const struct ec_client_segment *segment = client_segment(client);
-        uint32_t count;
-
-        if (!client->attached || segment == NULL)
-            continue;
-        count = ec_reference_sum(segment, soft ? &segment->soft : &segment->hard, resource->index);
-        if (count > 0 && sum == 0)
-            *first_client = client->id;
-        sum += count;
-    }
-    return sum;
-}
-
-static void mark(struct resources *resources, struct resource *resource)
-{
-    ec_reference_mark(&resources->directory->entries[resource->index].life,
-                      directory_generation(resources->directory, resource->index));
-}
-
-static void unmark(struct resources *resources, struct resource *resource)
-{
-    ec_reference_unmark(&resources->directory->entries[resource->index].life,
-                        directory_generation(resources->directory, resource->index));
-}
-
-static bool barrier(struct resources *resources)
-{
-    if (ec_reference_barrier(resources->membarrier) == EC_OK)
-        return true;
-    log_error(RESOURCES_MODULE, "membarrier failed; nothing is freed");
-    return false;
 }
 
 static void on_recheck(uv_timer_t *timer)
@@ -261,59 +232,4 @@ static void unloading_groups_end(struct resources *resources)
         group->state = GROUP_UNLOADED;
         group_announce(resources, group);
     }
-}
-
-/* Why a resource must not even be tried; VERDICT_NONE: it may. When a group is evicted, what another
- * group needs stays. */
-static enum verdict verdict_before(const struct resource *resource, const struct group *group)
-{
-    if (resource_residency(resource) == RESIDENCY_PINNED)
-        return VERDICT_PINNED;
-    for (uint32_t i = 0; i < resource->group_count; i++)
-        if (resource->groups[i]->state == GROUP_LOADING)
-            return VERDICT_AWAITED;
-    if (group != NULL && resource->needed > (group_wants(group) ? 1u : 0u))
-        return VERDICT_SHARED;
-    return VERDICT_NONE;
-}
-
-/* Evictable before auto; of each the one that was used longest ago first. */
-static int compare_candidates(const void *left, const void *right)
-{
-    const struct resource *a = *(struct resource *const *)left;
-    const struct resource *b = *(struct resource *const *)right;
-    enum residency a_class = resource_residency(a), b_class = resource_residency(b);
-
-    if (a_class != b_class)
-        return a_class < b_class ? -1 : 1;
-    if (a->used_ns != b->used_ns)
-        return a->used_ns < b->used_ns ? -1 : 1;
-    return a->index < b->index ? -1 : 1;
-}
-
-/* [first, end) of the batch is marked: free what nobody holds, unmark the rest. */
-static uint64_t evict_marked(struct resources *resources, uint32_t first, uint32_t end)
-{
-    bool ordered = barrier(resources);
-    uint64_t freed = 0;
-
-    for (uint32_t i = first; i < end; i++) {
-        struct resource *resource = resources->batch[i];
-
-        resource->verdict_client = 0;
-        if (!ordered || references_sum(resources, resource, false, &resource->verdict_client) > 0) {
-            unmark(resources, resource);
-            resource->verdict = ordered ? VERDICT_HELD : VERDICT_FAILED;
-            resource->used_ns = (int64_t)uv_hrtime();
-            continue;
-        }
-        freed += resource_bytes(resource);
-        resource->verdict = VERDICT_FREED;
-        resource_drop(resources, resource, EC_RESOURCE_EVICTED);
-        counters_add(resources->services->counters, EC_COUNTER_resources_evicted, 1);
-        for (uint32_t g = 0; g < resource->group_count; g++)
-            resource->groups[g]->lost =
-                resource->groups[g]->lost || group_wants(resource->groups[g]);
-    }
-    return freed;
 }

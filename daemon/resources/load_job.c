@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "foundation/real_time.h"
 #include "resources/decode_messages.h"
 #include "resources/decode_server.h"
 #include "resources/packet.h"
@@ -40,13 +41,11 @@ bool load_job_run(struct load_job *job, const struct load_place *place)
     struct running running = {
         .job = job, .heap = place->heap, .listener = -1, .cancel_fd = place->cancel_fd
     };
-    struct timespec now;
+    const int64_t begin_ns = ec_real_ns();
     struct decode_load load;
     int rc;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    running.deadline_ns =
-        ((int64_t)now.tv_sec + job->limits.seconds) * 1000000000 + (int64_t)now.tv_nsec;
+    running.deadline_ns = begin_ns + job->limits.seconds * EC_NS_PER_S;
     load_fill(&load, job);
     rc = decode_child_start(place->server, &load, &running.child, &job->why);
     if (rc == EC_AGAIN)
@@ -57,9 +56,13 @@ bool load_job_run(struct load_job *job, const struct load_place *place)
             close(running.listener); /* a call that waits there fails now */
         rc = judge(&running, rc, decode_child_finish(&running.child, rc == EC_OK ? END_MS : 0));
     }
+    if (rc == EC_OK)
+        rc = content_digest_range(job->secret, place->heap, job->offset, job->decoded.bytes,
+                                  &job->digest, &job->why);
     if (rc != EC_OK && running.reserved)
         asset_heap_free(place->heap, job->offset, job->decoded.bytes);
     job->rc = rc;
+    job->load_ns = ec_real_ns() - begin_ns;
     return true;
 }
 
@@ -78,11 +81,8 @@ static void load_fill(struct decode_load *load, const struct load_job *job)
 
 static int timeout_ms(const struct running *running)
 {
-    struct timespec now;
-    int64_t rest;
+    int64_t rest = running->deadline_ns - ec_real_ns();
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    rest = running->deadline_ns - ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
     return rest > 0 ? (int)(rest / 1000000) + 1 : 0;
 }
 

@@ -12,6 +12,7 @@
 #include "decoders/decoder.h"
 #include "foundation/error.h"
 #include "resources/asset_heap.h"
+#include "resources/content.h"
 #include "resources/sandbox.h"
 #include "resources/search_path.h"
 
@@ -36,6 +37,7 @@ struct load_job {
     enum ec_resource_kind kind;
     struct decode_options options;
     struct load_limits limits;
+    const struct content_secret *secret; /* for digest */
     unsigned
         priority; /* 0..LOAD_PRIORITY_MAX, higher ones first; the pool's while it has the job */
 
@@ -45,6 +47,9 @@ struct load_job {
     uint64_t offset; /* in the heap */
     unsigned mount;  /* place of what it came from in the search path */
     enum sandbox_guard guard;
+    struct content_digest
+        digest;      /* of what was decoded; taken here, since no decoder is believed */
+    int64_t load_ns; /* reading and decoding took */
 };
 
 struct load_place {

@@ -12,21 +12,27 @@
 #include "daemon/services.h"
 #include "resources/decode_server.h"
 #include "resources/directory_writer.h"
+#include "resources/manifest.h"
 #include "resources/state.h"
 #include "segment/references.h"
 
 static int mounts_begin(struct resources *resources, struct ec_error *why);
 static int workers_begin(struct resources *resources, struct ec_error *why);
 static void on_search_path_changed(void *context, struct decode_server *server);
-static void on_client_changed(void *context, struct client *client);
+static int define_configured(struct resources *resources, const char *list, struct ec_error *why);
+static void on_client_attached(void *context, struct client *client);
+static void on_client_left(void *context, struct client *client);
+static void on_client_ended(void *context, struct client *client);
 static void on_client_describe(void *context, struct client *client, struct ec_json_writer *writer);
-static void on_recheck_closed(uv_handle_t *handle);
-static void waiters_forget(struct resources *resources);
+static void reference_write(struct ec_json_writer *writer, const char *name, uint64_t handle,
+                            const struct ec_client_segment *segment, uint32_t index);
+static void on_handle_closed(uv_handle_t *handle);
 
 int resources_init(struct services *services, struct ec_error *why)
 {
-    static const struct client_hooks hooks = { .left = on_client_changed,
-                                               .ended = on_client_changed,
+    static const struct client_hooks hooks = { .attached = on_client_attached,
+                                               .left = on_client_left,
+                                               .ended = on_client_ended,
                                                .describe = on_client_describe };
     struct resources *resources = calloc(1, sizeof *resources);
     int rc;
@@ -40,8 +46,14 @@ int resources_init(struct services *services, struct ec_error *why)
                             ec_reference_membarrier_works();
     atomic_store_explicit(&resources->directory->membarrier, resources->membarrier,
                           memory_order_relaxed); /* before anybody attaches */
+    atomic_store_explicit(&resources->directory->use_epoch, 1, memory_order_relaxed); /* 0: never */
     rc = asset_heap_init(&resources->heap, segments_heap_fd(services->segments),
                          segments_heap_bytes(services->segments), why);
+    if (rc == EC_OK)
+        rc = contents_init(&resources->contents, &resources->heap, why);
+    if (rc == EC_OK)
+        rc = define_configured(resources,
+                               config_string(services->config, EC_CONFIG_resource_manifests), why);
     if (rc == EC_OK)
         rc = clients_add_hooks(services->clients, &hooks, resources);
     return rc;
@@ -50,12 +62,14 @@ int resources_init(struct services *services, struct ec_error *why)
 int resources_post_init(struct services *services, struct ec_error *why)
 {
     struct resources *resources = services->resources;
-    int rc = uv_timer_init(services->loop, &resources->recheck);
+    int rc;
 
-    if (rc < 0)
-        return ec_fail(why, EC_ERR_SYSTEM, "timer: %s", uv_strerror(rc));
+    uv_timer_init(services->loop, &resources->recheck); /* never fail */
+    uv_timer_init(services->loop, &resources->tick);
     resources->recheck.data = resources;
-    resources->recheck_made = true;
+    resources->tick.data = resources;
+    resources->open_handles = 2;
+    resources->handles_made = true;
     log_info(RESOURCES_MODULE, "references are ordered by %s",
              resources->membarrier ? "membarrier" : "fences in the games");
     rc = freeing_create(services->loop, &resources->heap, &resources->freeing, why);
@@ -74,17 +88,21 @@ void resources_shutdown(struct services *services)
         return;
     services->resources = NULL;
     worker_pool_destroy(resources->workers);
-    waiters_forget(resources);
     resources->leaving_count = 0; /* clients that end after this module change nothing any more */
+    uses_finish(resources);
+    old_lives_forget(resources);
     groups_free(resources);
+    contents_finish(&resources->contents);
     mounts_destroy(resources->mounts);
     aliases_finish(&resources->aliases);
     freeing_destroy(resources->freeing);
     asset_heap_finish(&resources->heap);
-    if (resources->recheck_made)
-        uv_close((uv_handle_t *)&resources->recheck, on_recheck_closed);
-    else
+    if (resources->handles_made) {
+        uv_close((uv_handle_t *)&resources->recheck, on_handle_closed);
+        uv_close((uv_handle_t *)&resources->tick, on_handle_closed);
+    } else {
         free(resources);
+    }
 }
 
 void resources_totals(const struct resources *resources, struct resources_totals *totals)
@@ -160,10 +178,41 @@ static void on_search_path_changed(void *context, struct decode_server *server)
     worker_pool_set_server(resources->workers, server);
 }
 
+static int define_configured(struct resources *resources, const char *list, struct ec_error *why)
+{
+    char *copy = strdup(list), *rest = copy, *path;
+    struct manifest_sum sum;
+    int rc = EC_OK;
+
+    if (copy == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "no memory");
+    while (rc == EC_OK && (path = strsep(&rest, ":")) != NULL) {
+        if (path[0] == '\0')
+            continue;
+        rc = manifests_define(resources, path, true, &sum, why);
+        if (rc == EC_OK)
+            log_info(RESOURCES_MODULE, "%s defines %u groups with %u resources", path, sum.groups,
+                     sum.resources);
+    }
+    free(copy);
+    return rc < 0 ? ec_error_prefix(why, rc, "resource.manifests") : EC_OK;
+}
+
+static void on_client_attached(void *context, struct client *client)
+{
+    uses_client_attached(context, client);
+}
+
 /* The references of a client that ends are still counted while its hooks run, so look afterwards. */
-static void on_client_changed(void *context, struct client *client)
+static void on_client_left(void *context, struct client *client)
 {
     (void)client;
+    leaving_check_soon(context);
+}
+
+static void on_client_ended(void *context, struct client *client)
+{
+    uses_client_ended(context, client);
     leaving_check_soon(context);
 }
 
@@ -174,38 +223,37 @@ static void on_client_describe(void *context, struct client *client, struct ec_j
     uint32_t high = atomic_load_explicit(&resources->directory->high, memory_order_relaxed);
 
     ec_json_member_array(writer, "references");
-    for (uint32_t i = 0; i < high && segment != NULL; i++) {
-        const struct resource *resource = resources->by_index[i];
-        uint32_t hard = ec_reference_sum(segment, &segment->hard, i);
-
-        if (resource == NULL || hard == 0)
-            continue;
-        ec_json_object_begin(writer);
-        ec_json_member_string(writer, "name", resource->name);
-        ec_json_member_hex64(writer, "handle", directory_handle(resources->directory, i));
-        ec_json_member_u64(writer, "hard_refs", hard);
-        ec_json_object_end(writer);
-    }
+    for (uint32_t i = 0; i < high && segment != NULL; i++)
+        if (resources->by_index[i] != NULL)
+            reference_write(writer, resources->by_index[i]->name,
+                            directory_handle(resources->directory, i), segment, i);
+    for (const struct old_life *old = resources->old_lives; old != NULL && segment != NULL;
+         old = old->next)
+        if (old->resource != NULL)
+            reference_write(writer, old->resource->name, old->handle, segment, old->index);
     ec_json_array_end(writer);
 }
 
-static void on_recheck_closed(uv_handle_t *handle)
+static void reference_write(struct ec_json_writer *writer, const char *name, uint64_t handle,
+                            const struct ec_client_segment *segment, uint32_t index)
 {
-    free(handle->data);
+    uint32_t hard = ec_reference_sum(segment, &segment->hard, index);
+    uint32_t soft = ec_reference_sum(segment, &segment->soft, index);
+
+    if (hard == 0 && soft == 0)
+        return;
+    ec_json_object_begin(writer);
+    ec_json_member_string(writer, "name", name);
+    ec_json_member_hex64(writer, "handle", handle);
+    ec_json_member_u64(writer, "hard_refs", hard);
+    ec_json_member_u64(writer, "soft_refs", soft);
+    ec_json_object_end(writer);
 }
 
-/* Connections are gone by now and have taken their waiters along; this is for a test without them. */
-static void waiters_forget(struct resources *resources)
+static void on_handle_closed(uv_handle_t *handle)
 {
-    struct group *group, *next;
+    struct resources *resources = handle->data;
 
-    HASH_ITER(hh, resources->groups, group, next)
-    {
-        while (group->waiters != NULL) {
-            struct load_waiter *waiter = group->waiters;
-
-            group->waiters = waiter->next;
-            free(waiter);
-        }
-    }
+    if (--resources->open_handles == 0)
+        free(resources);
 }

@@ -8,24 +8,45 @@
 #include "daemon/log.h"
 #include "daemon/request.h"
 #include "resources/directory_writer.h"
+#include "resources/hot_reload.h"
+#include "resources/manifest.h"
 #include "resources/state.h"
+#include "resources/use_trace.h"
 #include "segment/references.h"
 
-static int resources_unpack(struct request *request, struct ec_json_span array,
-                            struct group_desc *desc);
-static int resource_unpack(struct request *request, struct ec_json_span row,
-                           struct resource_desc *desc);
-static int options_unpack(struct request *request, const struct ec_json_span values[2],
-                          struct resource_desc *desc);
-static int text_unpack(struct request *request, struct ec_json_span value, const char *what,
-                       size_t bytes_max, const char **text);
+#define PAGE_BYTES (400u << 10) /* of each of two lists in an answer of at most 1 MiB */
+
+/* Where the lists of an answer begin and end. */
+struct page {
+    struct group *only; /* one group's; NULL: all */
+    const char *state;  /* only resources in this one; NULL: any */
+    uint32_t limit;
+    uint32_t at, end;
+    struct group *group; /* the next one */
+    struct group *last;  /* the last one written */
+};
+
+static int manifest_define(struct request *request);
 static void evict_plan_write(struct request *request, uint32_t evictable, uint64_t bytes);
 static int group_required(struct request *request, const char *name, struct group **group);
-static void on_waiter_gone(void *context);
+static int resource_required(struct request *request, const char *name, struct resource **resource);
 static void holders_write(struct resources *resources, const struct group *group,
                           struct ec_json_writer *writer);
+static int page_begin(struct resources *resources, const char *after, struct page *page,
+                      struct ec_error *why);
+static void page_items_write(struct resources *resources, struct page *page,
+                             struct ec_json_writer *writer);
+static void page_groups_write(struct resources *resources, struct page *page,
+                              struct ec_json_writer *writer);
+static void page_next_write(const struct page *page, struct ec_json_writer *writer);
+static void traced_write(struct resources *resources, uint64_t since, uint64_t end,
+                         struct ec_json_writer *writer);
 static void item_write(struct resources *resources, const struct resource *resource,
-                       const struct group *group, struct ec_json_writer *writer);
+                       struct ec_json_writer *writer);
+static void item_clients_write(struct resources *resources, const struct resource *resource,
+                               struct ec_json_writer *writer);
+static void item_old_write(struct resources *resources, const struct resource *resource,
+                           struct ec_json_writer *writer);
 static void group_write(struct resources *resources, const struct group *group,
                         struct ec_json_writer *writer);
 static void kept_write(const struct resource *resource, struct ec_json_writer *writer);
@@ -39,30 +60,93 @@ static const char *const resource_state_names[] = {
 int cmd_resource_define(struct request *request)
 {
     const struct params_resource_define *params = request->params;
-    struct group_desc desc = { .name = params->group.string,
-                               .priority = (unsigned)params->priority.integer };
+    struct resources *resources = request->services->resources;
+    const struct manifest_group group = { .group = params->group.span,
+                                          .resources = params->resources.span,
+                                          .depends = params->depends.span,
+                                          .priority = params->priority.span,
+                                          .residency = params->residency.span };
+    struct manifest manifest;
     int rc;
 
-    if (!residency_parse(params->residency.string, &desc.residency))
+    if (params->manifest.present)
+        return manifest_define(request);
+    if (!params->group.present || (!params->resources.present && !params->depends.present))
         return ec_fail(request->why, EC_ERR_PARAM,
-                       "residency is %s, expected auto, pinned or evictable",
-                       params->residency.string);
-    rc = resources_unpack(request, params->resources.span, &desc);
-    if (rc == EC_OK && request->dry_run)
-        rc = groups_may_define(request->services->resources, &desc, request->why);
-    if (rc >= 0 && request_would(request,
-                                 groups_find(request->services->resources, desc.name) == NULL
-                                     ? "define the group %s of %u resources"
-                                     : "find the group %s defined so already, with %u resources",
-                                 desc.name, desc.count))
-        return EC_OK;
+                       "group with resources or depends is required, or manifest");
+    rc = manifest_read_group(&group, &manifest, request->why);
+    if (rc < 0)
+        return rc;
+    if (request->dry_run) {
+        bool known = groups_find(resources, params->group.string) != NULL;
+
+        rc = groups_may_define(resources, manifest.groups, manifest.count, request->why);
+        if (rc == EC_OK)
+            request_would(request,
+                          known ? "find the group %s defined so already, with %u resources"
+                                : "define the group %s of %u resources",
+                          params->group.string, manifest.resources);
+        manifest_finish(&manifest);
+        return rc;
+    }
+    rc = groups_define(resources, manifest.groups, manifest.count, request->why);
+    if (rc == EC_OK) {
+        ec_json_object_begin(request->result);
+        ec_json_member_string(request->result, "group", params->group.string);
+        ec_json_member_u64(request->result, "resources", manifest.resources);
+        ec_json_member_u64(request->result, "groups", manifest.count);
+        ec_json_object_end(request->result);
+    }
+    manifest_finish(&manifest);
+    return rc;
+}
+
+/* Which files the daemon can read is nothing that games may find out. */
+static int manifest_define(struct request *request)
+{
+    const struct params_resource_define *params = request->params;
+    struct resources *resources = request->services->resources;
+    struct manifest_sum sum;
+    int rc;
+
+    if (params->group.present || params->resources.present || params->depends.present)
+        return ec_fail(request->why, EC_ERR_PARAM, "manifest stands alone");
+    if (request->client->role < EC_ROLE_OPERATOR)
+        return ec_fail(request->why, EC_ERR_PERMISSION, "manifest is for operators");
+    if (params->manifest.string[0] != '/')
+        return ec_fail(request->why, EC_ERR_PATH, "manifest is %s, expected an absolute path",
+                       params->manifest.string);
+    rc =
+        manifests_define(resources, params->manifest.string, !request->dry_run, &sum, request->why);
+    if (rc < 0 ||
+        request_would(request, "define %u groups of %u resources", sum.groups, sum.resources))
+        return rc;
+    ec_json_object_begin(request->result);
+    ec_json_member_string(request->result, "group", sum.first);
+    ec_json_member_u64(request->result, "resources", sum.resources);
+    ec_json_member_u64(request->result, "groups", sum.groups);
+    ec_json_object_end(request->result);
+    return EC_OK;
+}
+
+int cmd_resource_undefine(struct request *request)
+{
+    const struct params_resource_undefine *params = request->params;
+    struct resources *resources = request->services->resources;
+    struct group *group;
+    int rc = group_required(request, params->group.string, &group);
+
     if (rc == EC_OK)
-        rc = groups_define(request->services->resources, &desc, request->why);
+        rc = group_may_undefine(group, request->why);
+    if (rc < 0 ||
+        request_would(request, "forget the group %s of %u resources", group->name, group->count))
+        return rc;
+    rc = group_undefine(resources, group, request->why);
     if (rc < 0)
         return rc;
     ec_json_object_begin(request->result);
-    ec_json_member_string(request->result, "group", desc.name);
-    ec_json_member_u64(request->result, "resources", desc.count);
+    ec_json_member_string(request->result, "group", params->group.string);
+    ec_json_member_u64(request->result, "groups", resources->group_count);
     ec_json_object_end(request->result);
     return EC_OK;
 }
@@ -71,33 +155,22 @@ int cmd_resource_load(struct request *request)
 {
     const struct params_resource_load *params = request->params;
     struct resources *resources = request->services->resources;
-    struct load_waiter *waiter;
     struct group *group;
     int rc = group_required(request, params->group.string, &group);
 
+    if (rc == EC_OK && request->dry_run)
+        rc = group_check_depends(resources, group, request->why);
     if (rc == EC_OK && request_would(request, "load the group %s of %u resources, now %s",
-                                     group->name, group->count, group_state_name(group->state)))
+                                     group->name, group->count, group_state_text(group)))
         return EC_OK;
     if (rc == EC_OK)
         rc = group_load(resources, group, request->why);
     if (rc < 0)
         return rc;
-    if (!params->wait.boolean || group->state == GROUP_READY) {
-        group_loaded_write(resources, group, request->result);
-        return EC_OK;
-    }
-    waiter = calloc(1, sizeof *waiter);
-    if (waiter == NULL)
-        return ec_fail(request->why, EC_ERR_MEMORY, "no memory to wait for group %s", group->name);
-    rc = request_defer(request, on_waiter_gone, waiter, &waiter->reply);
-    if (rc < 0) {
-        free(waiter);
-        return rc;
-    }
-    waiter->group = group;
-    waiter->next = group->waiters;
-    group->waiters = waiter;
-    return rc;
+    if (params->wait.boolean && group->state != GROUP_READY)
+        return waiter_add(request, &group->waiters);
+    group_loaded_write(resources, group, request->result);
+    return EC_OK;
 }
 
 int cmd_resource_unload(struct request *request)
@@ -109,57 +182,164 @@ int cmd_resource_unload(struct request *request)
 
     if (rc < 0)
         return rc;
-    if (request_would(request, "unload the group %s, now %s", group->name,
-                      group_state_name(group->state)))
+    if (request_would(request, "unload the group %s, now %s", group->name, group_state_text(group)))
         return EC_OK;
     group_unload(resources, group);
     ec_json_object_begin(request->result);
     ec_json_member_string(request->result, "group", group->name);
-    ec_json_member_string(request->result, "state", group_state_name(group->state));
+    ec_json_member_string(request->result, "state", group_state_text(group));
     ec_json_member_array(request->result, "waiting_for");
     if (group->state == GROUP_UNLOADING)
         holders_write(resources, group, request->result);
+    ec_json_array_end(request->result);
+    ec_json_member_array(request->result, "needed_by");
+    for (uint32_t i = 0; i < group->user_count; i++)
+        ec_json_string(request->result, group->users[i]->name);
     ec_json_array_end(request->result);
     ec_json_object_end(request->result);
     return EC_OK;
 }
 
+int cmd_resource_request(struct request *request)
+{
+    const struct params_resource_request *params = request->params;
+    struct resources *resources = request->services->resources;
+    struct resource *resource;
+    int rc = resource_required(request, params->name.string, &resource);
+
+    if (rc == EC_OK &&
+        request_would(request, "see that resource %s is loaded, now %s", resource->name,
+                      resource_state_names[directory_state(resources->directory, resource->index)]))
+        return EC_OK;
+    if (rc == EC_OK && resource->presence != RESOURCE_READY)
+        rc = resource_ask(resources, resource, request->why);
+    if (rc < 0)
+        return rc;
+    if (params->wait.boolean && resource->presence != RESOURCE_READY)
+        return waiter_add(request, &resource->waiters);
+    resource_ready_write(resources, resource, request->result);
+    return EC_OK;
+}
+
+/* Both lists go on where the last answer ended, and end where this one would become too long. */
 int cmd_resource_list(struct request *request)
 {
     const struct params_resource_list *params = request->params;
     struct resources *resources = request->services->resources;
     struct ec_json_writer *result = request->result;
-    uint32_t high = atomic_load_explicit(&resources->directory->high, memory_order_relaxed);
-    struct group *only = NULL, *group, *next;
+    struct page page = { .limit = (uint32_t)params->limit.integer,
+                         .state = params->state.present ? params->state.string : NULL };
+    uint32_t defined = 0;
     int rc = EC_OK;
 
     if (params->group.present)
-        rc = group_required(request, params->group.string, &only);
+        rc = group_required(request, params->group.string, &page.only);
+    if (rc == EC_OK)
+        rc = page_begin(resources, params->after.present ? params->after.string : NULL, &page,
+                        request->why);
     if (rc < 0)
         return rc;
+    uses_read(resources);
+    for (uint32_t i = 0; i < EC_RESOURCES_MAX; i++)
+        defined += resources->by_index[i] != NULL;
     ec_json_object_begin(result);
     ec_json_member_array(result, "items");
-    for (uint32_t i = 0; i < (only != NULL ? only->count : high); i++) {
-        const struct resource *resource = only != NULL ? only->members[i] : resources->by_index[i];
-
-        if (resource == NULL)
-            continue;
-        if (params->state.present &&
-            strcmp(params->state.string,
-                   resource_state_names[directory_state(resources->directory, resource->index)]) !=
-                0)
-            continue;
-        item_write(resources, resource, only != NULL ? only : resource->groups[0], result);
-    }
+    page_items_write(resources, &page, result);
     ec_json_array_end(result);
     ec_json_member_array(result, "groups");
-    HASH_ITER(hh, resources->groups, group, next)
-    {
-        if (only == NULL || only == group)
-            group_write(resources, group, result);
-    }
+    page_groups_write(resources, &page, result);
     ec_json_array_end(result);
+    ec_json_key(result, "next");
+    page_next_write(&page, result);
+    ec_json_member_u64(result, "resources", defined);
     ec_json_object_end(result);
+    return EC_OK;
+}
+
+int cmd_resource_get(struct request *request)
+{
+    const struct params_resource_get *params = request->params;
+    struct resources *resources = request->services->resources;
+    struct resource *resource;
+    int rc = resource_required(request, params->name.string, &resource);
+
+    if (rc < 0)
+        return rc;
+    uses_read(resources);
+    item_write(resources, resource, request->result);
+    return EC_OK;
+}
+
+int cmd_resource_pin(struct request *request)
+{
+    const struct params_resource_pin *params = request->params;
+    struct group *group;
+    int rc = group_required(request, params->group.string, &group);
+
+    if (rc < 0)
+        return rc;
+    if (request_would(request,
+                      params->pinned.boolean ? "pin the group %s" : "let go of the group %s",
+                      group->name))
+        return EC_OK;
+    group->pinned = params->pinned.boolean;
+    ec_json_object_begin(request->result);
+    ec_json_member_string(request->result, "group", group->name);
+    ec_json_member_boolean(request->result, "pinned", group_is_pinned(group));
+    ec_json_member_string(request->result, "residency", residency_name(group->residency));
+    ec_json_object_end(request->result);
+    return EC_OK;
+}
+
+int cmd_resource_reload(struct request *request)
+{
+    const struct params_resource_reload *params = request->params;
+    struct resources *resources = request->services->resources;
+    struct resource *resource;
+    int rc = resource_required(request, params->name.string, &resource);
+
+    if (rc == EC_OK &&
+        request_would(request, "read %s again, now %s", resource->path,
+                      resource_state_names[directory_state(resources->directory, resource->index)]))
+        return EC_OK;
+    if (rc == EC_OK)
+        rc = hot_reload_begin(resources, resource, request->why);
+    if (rc < 0)
+        return rc;
+    ec_json_object_begin(request->result);
+    ec_json_member_string(request->result, "name", resource->name);
+    ec_json_member_hex64(request->result, "handle",
+                         directory_handle(resources->directory, resource->index));
+    ec_json_object_end(request->result);
+    return EC_OK;
+}
+
+int cmd_resource_trace(struct request *request)
+{
+    const struct params_resource_trace *params = request->params;
+    struct resources *resources = request->services->resources;
+    uint64_t first, end, since;
+
+    if (resources->trace == NULL)
+        resources->trace = use_trace_create();
+    if (resources->trace == NULL)
+        return ec_fail(request->why, EC_ERR_MEMORY, "no memory for a trace");
+    uses_read(resources);
+    first = use_trace_first(resources->trace);
+    end = use_trace_end(resources->trace);
+    since = params->since.present ? (uint64_t)params->since.integer : end;
+    if (since > end)
+        return ec_fail(request->why, EC_ERR_PARAM, "since is %llu, there are %llu so far",
+                       (unsigned long long)since, (unsigned long long)end);
+    ec_json_object_begin(request->result);
+    ec_json_member_u64(request->result, "lost", since < first ? first - since : 0);
+    since = since < first ? first : since;
+    if (end - since > (uint64_t)params->limit.integer)
+        end = since + (uint64_t)params->limit.integer;
+    ec_json_member_u64(request->result, "next", end);
+    ec_json_member_u64(request->result, "overtaken", resources->uses_lost);
+    traced_write(resources, since, end, request->result);
+    ec_json_object_end(request->result);
     return EC_OK;
 }
 
@@ -229,134 +409,90 @@ static int group_required(struct request *request, const char *name, struct grou
     return EC_OK;
 }
 
-static int resources_unpack(struct request *request, struct ec_json_span array,
-                            struct group_desc *desc)
+static int resource_required(struct request *request, const char *name, struct resource **resource)
 {
-    struct ec_json_iterator rows = ec_json_iterate(array);
-    struct ec_json_span row;
-    uint32_t count = 0;
-
-    while (ec_json_next_element(&rows, &row) && count <= EC_RESOURCES_MAX)
-        count++;
-    if (count == 0)
-        return ec_fail(request->why, EC_ERR_PARAM, "resources is empty");
-    if (count > EC_RESOURCES_MAX)
-        return ec_fail(request->why, EC_ERR_LIMIT, "more than %d resources", EC_RESOURCES_MAX);
-    desc->resources = request_alloc(request, count * sizeof *desc->resources);
-    if (desc->resources == NULL)
-        return ec_fail(request->why, EC_ERR_MEMORY, "no memory for %u resources", count);
-    rows = ec_json_iterate(array);
-    for (; ec_json_next_element(&rows, &row); desc->count++) {
-        int rc = resource_unpack(request, row, &desc->resources[desc->count]);
-
-        if (rc < 0)
-            return ec_error_prefix(request->why, rc, "resources[%u]", desc->count);
-    }
+    *resource = resource_find(request->services->resources, name);
+    if (*resource == NULL)
+        return ec_fail(request->why, EC_ERR_NOT_FOUND, "resource %s is not defined", name);
     return EC_OK;
 }
 
-static int resource_unpack(struct request *request, struct ec_json_span row,
-                           struct resource_desc *desc)
+/* ---- pages ---- */
+
+/* next is "PLACE/GROUP": the place of the next resource, and the last group that was written; without
+ * GROUP all groups were. */
+static int page_begin(struct resources *resources, const char *after, struct page *page,
+                      struct ec_error *why)
 {
-    static const char *const names[] = { "name", "path", "kind", "channels", "levels" };
-    struct ec_json_span values[5];
-    struct ec_json_fields fields = { .names = names, .values = values, .count = 5 };
-    const char *kind = "raw";
-    int rc;
+    char *rest = NULL;
+    unsigned long place;
 
-    *desc = (struct resource_desc) { 0 };
-    if (ec_json_bind(row, &fields) < 0)
-        return ec_fail(request->why, EC_ERR_PARAM, "is %s, expected an object",
-                       ec_json_type_text(ec_json_type_of(row)));
-    if (fields.unknown.text != NULL)
-        return ec_fail(request->why, EC_ERR_PARAM, "has the unknown member %.*s",
-                       (int)(fields.unknown.bytes < 64 ? fields.unknown.bytes : 64),
-                       fields.unknown.text);
-    rc = text_unpack(request, values[0], "name", EC_RESOURCE_NAME_BYTES - 1, &desc->name);
-    if (rc < 0)
-        return rc;
-    desc->path = desc->name;
-    if (values[1].text != NULL)
-        rc = text_unpack(request, values[1], "path", SEARCH_PATH_BYTES - 1, &desc->path);
-    if (rc == EC_OK && values[2].text != NULL)
-        rc = text_unpack(request, values[2], "kind", 16, &kind);
-    if (rc < 0)
-        return rc;
-    if (!decoder_kind(kind, &desc->kind))
-        return ec_fail(request->why, EC_ERR_PARAM, "kind is %s, expected raw or image", kind);
-    rc = options_unpack(request, &values[3], desc);
-    if (rc < 0)
-        return rc;
-    rc = search_path_check(desc->path, strlen(desc->path), request->why);
-    return rc < 0 ? ec_error_prefix(request->why, rc, "path") : EC_OK;
-}
-
-static int number_unpack(struct request *request, struct ec_json_span value, const char *what,
-                         int64_t max, uint32_t *number)
-{
-    int64_t got = 0;
-
-    if (value.text == NULL)
+    page->end = page->only != NULL
+                    ? page->only->count
+                    : atomic_load_explicit(&resources->directory->high, memory_order_relaxed);
+    page->group = page->only != NULL ? page->only : resources->groups;
+    if (after == NULL)
         return EC_OK;
-    if (ec_json_get_i64(value, &got) < 0 || got < 1 || got > max)
-        return ec_fail(request->why, EC_ERR_PARAM, "%s is %.*s, expected 1..%" PRId64, what,
-                       (int)(value.bytes < 32 ? value.bytes : 32), value.text, max);
-    *number = (uint32_t)got;
+    place = strtoul(after, &rest, 10);
+    if (after[0] < '0' || after[0] > '9' || *rest != '/' || place > EC_RESOURCES_MAX)
+        return ec_fail(why, EC_ERR_PARAM, "after is %s, which no answer gave as next", after);
+    page->at = (uint32_t)place;
+    page->group = NULL;
+    if (rest[1] == '\0')
+        return EC_OK;
+    page->group = groups_find(resources, rest + 1);
+    if (page->group == NULL)
+        return ec_fail(why, EC_ERR_STATE, "group %s is gone since; begin anew", rest + 1);
+    page->group = page->only != NULL ? NULL : page->group->hh.next;
     return EC_OK;
 }
 
-/* values are those of channels and levels. */
-static int options_unpack(struct request *request, const struct ec_json_span values[2],
-                          struct resource_desc *desc)
+static void page_items_write(struct resources *resources, struct page *page,
+                             struct ec_json_writer *writer)
 {
-    int rc = number_unpack(request, values[0], "channels", 4, &desc->options.channels);
+    size_t begin = writer->bytes;
 
-    if (rc == EC_OK)
-        rc = number_unpack(request, values[1], "levels", 32, &desc->options.levels);
-    if (rc == EC_OK && desc->kind != EC_KIND_IMAGE &&
-        (values[0].text != NULL || values[1].text != NULL))
-        rc = ec_fail(request->why, EC_ERR_PARAM, "channels and levels are for images");
-    return rc;
+    for (uint32_t written = 0;
+         page->at < page->end && written < page->limit && writer->bytes - begin < PAGE_BYTES;
+         page->at++) {
+        const struct resource *resource =
+            page->only != NULL ? page->only->members[page->at] : resources->by_index[page->at];
+        const char *state;
+
+        if (resource == NULL)
+            continue;
+        state = resource_state_names[directory_state(resources->directory, resource->index)];
+        if (page->state != NULL && strcmp(page->state, state) != 0)
+            continue;
+        item_write(resources, resource, writer);
+        written++;
+    }
 }
 
-/* A string member of 1..bytes_max bytes without control characters. */
-static int text_unpack(struct request *request, struct ec_json_span value, const char *what,
-                       size_t bytes_max, const char **text)
+static void page_groups_write(struct resources *resources, struct page *page,
+                              struct ec_json_writer *writer)
 {
-    bool is_path = strcmp(what, "path") == 0;
-    char *buffer;
-    int rc;
+    size_t begin = writer->bytes;
 
-    if (ec_json_type_of(value) != EC_JSON_STRING)
-        return ec_fail(request->why, EC_ERR_PARAM, "%s is %s, expected a string", what,
-                       value.text == NULL ? "missing" : ec_json_type_text(ec_json_type_of(value)));
-    buffer = request_alloc(request, value.bytes);
-    if (buffer == NULL)
-        return ec_fail(request->why, EC_ERR_MEMORY, "no memory for %s", what);
-    rc = ec_json_get_text(value, buffer, value.bytes);
-    if (rc < 0)
-        return ec_fail(request->why, is_path ? EC_ERR_PATH : EC_ERR_PARAM, "%s contains a NUL",
-                       what);
-    if (buffer[0] == '\0' || strlen(buffer) > bytes_max)
-        return ec_fail(request->why, is_path ? EC_ERR_PATH : EC_ERR_PARAM,
-                       "%s has %zu bytes, expected 1..%zu", what, strlen(buffer), bytes_max);
-    for (const char *at = buffer; *at != '\0'; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7f)
-            return ec_fail(request->why, is_path ? EC_ERR_PATH : EC_ERR_PARAM,
-                           "%s contains a control character", what);
-    *text = buffer;
-    return EC_OK;
+    for (uint32_t written = 0;
+         page->group != NULL && written < page->limit && writer->bytes - begin < PAGE_BYTES;
+         written++) {
+        group_write(resources, page->group, writer);
+        page->last = page->group;
+        page->group = page->only != NULL ? NULL : page->group->hh.next;
+    }
 }
 
-static void on_waiter_gone(void *context)
+static void page_next_write(const struct page *page, struct ec_json_writer *writer)
 {
-    struct load_waiter *waiter = context;
-    struct load_waiter **at = &waiter->group->waiters;
+    char next[16 + GROUP_NAME_BYTES];
 
-    while (*at != waiter)
-        at = &(*at)->next;
-    *at = waiter->next;
-    free(waiter);
+    if (page->at >= page->end && page->group == NULL) {
+        ec_json_null(writer);
+        return;
+    }
+    snprintf(next, sizeof next, "%u/%s", page->at, page->group != NULL ? page->last->name : "");
+    ec_json_string(writer, next);
 }
 
 /* Who holds members that are leaving. */
@@ -383,13 +519,17 @@ static void holders_write(struct resources *resources, const struct group *group
 }
 
 static void item_write(struct resources *resources, const struct resource *resource,
-                       const struct group *group, struct ec_json_writer *writer)
+                       struct ec_json_writer *writer)
 {
     enum ec_resource_state state = directory_state(resources->directory, resource->index);
+    const struct content *content = resource->content;
+    const struct usage *usage = &resource->usage;
 
     ec_json_object_begin(writer);
     ec_json_member_string(writer, "name", resource->name);
-    ec_json_member_string(writer, "group", group->name);
+    ec_json_member_string(writer, "group",
+                          resource->group_count > 0 ? resource->groups[0]->name : "");
+    ec_json_member_u64(writer, "groups", resource->group_count);
     ec_json_member_string(writer, "path", resource->path);
     ec_json_member_string(writer, "kind", decoder_kind_name(resource->kind));
     ec_json_member_string(writer, "state", resource_state_names[state]);
@@ -397,18 +537,68 @@ static void item_write(struct resources *resources, const struct resource *resou
     ec_json_member_hex64(writer, "handle", directory_handle(resources->directory, resource->index));
     ec_json_member_u64(writer, "hard_refs", resource_hard_refs(resources, resource));
     ec_json_member_u64(writer, "soft_refs", resource_soft_refs(resources, resource));
+    item_clients_write(resources, resource, writer);
     ec_json_member_string(writer, "residency", residency_name(resource_residency(resource)));
-    ec_json_member_i64(writer, "last_use_ns", resource->used_ns);
+    ec_json_member_i64(writer, "last_use_ns",
+                       usage->last_ns != 0 ? usage->last_ns : usage->loaded_ns);
+    ec_json_member_i64(writer, "previous_use_ns", usage->previous_ns);
+    ec_json_member_u64(writer, "uses", usage->count);
+    ec_json_member_i64(writer, "load_ns", usage->load_ns);
+    ec_json_member_u64(writer, "names", content != NULL ? content->users : 0);
+    item_old_write(resources, resource, writer);
     ec_json_member_object(writer, "meta");
-    if (resource->kind == EC_KIND_IMAGE && resource_bytes(resource) > 0) {
-        ec_json_member_u64(writer, "width", resource->decoded.width);
-        ec_json_member_u64(writer, "height", resource->decoded.height);
-        ec_json_member_u64(writer, "channels", resource->decoded.channels);
-        ec_json_member_u64(writer, "stride", resource->decoded.stride);
-        ec_json_member_u64(writer, "levels", resource->decoded.levels);
+    if (resource->kind == EC_KIND_IMAGE && content != NULL) {
+        ec_json_member_u64(writer, "width", content->decoded.width);
+        ec_json_member_u64(writer, "height", content->decoded.height);
+        ec_json_member_u64(writer, "channels", content->decoded.channels);
+        ec_json_member_u64(writer, "stride", content->decoded.stride);
+        ec_json_member_u64(writer, "levels", content->decoded.levels);
     }
     ec_json_object_end(writer);
     ec_json_object_end(writer);
+}
+
+static void item_clients_write(struct resources *resources, const struct resource *resource,
+                               struct ec_json_writer *writer)
+{
+    struct clients *clients = resources->services->clients;
+
+    ec_json_member_array(writer, "clients");
+    for (struct client *client = clients_next(clients, NULL); client != NULL;
+         client = clients_next(clients, client)) {
+        const struct ec_client_segment *segment = client_segment(client);
+        uint32_t hard, soft;
+
+        if (!client->attached || segment == NULL)
+            continue;
+        hard = ec_reference_sum(segment, &segment->hard, resource->index);
+        soft = ec_reference_sum(segment, &segment->soft, resource->index);
+        if (hard == 0 && soft == 0)
+            continue;
+        ec_json_object_begin(writer);
+        ec_json_member_u64(writer, "client_id", client->id);
+        ec_json_member_u64(writer, "hard_refs", hard);
+        ec_json_member_u64(writer, "soft_refs", soft);
+        ec_json_object_end(writer);
+    }
+    ec_json_array_end(writer);
+}
+
+static void item_old_write(struct resources *resources, const struct resource *resource,
+                           struct ec_json_writer *writer)
+{
+    ec_json_member_array(writer, "old");
+    for (const struct old_life *old = resources->old_lives; old != NULL && resource->old_lives > 0;
+         old = old->next) {
+        if (old->resource != resource || old->content == NULL)
+            continue;
+        ec_json_object_begin(writer);
+        ec_json_member_hex64(writer, "handle", old->handle);
+        ec_json_member_u64(writer, "bytes", content_bytes(old->content));
+        ec_json_member_u64(writer, "hard_refs", references_sum(resources, old->index, false, NULL));
+        ec_json_object_end(writer);
+    }
+    ec_json_array_end(writer);
 }
 
 static void group_write(struct resources *resources, const struct group *group,
@@ -424,14 +614,54 @@ static void group_write(struct resources *resources, const struct group *group,
     }
     ec_json_object_begin(writer);
     ec_json_member_string(writer, "group", group->name);
-    ec_json_member_string(writer, "state", group_state_name(group->state));
+    ec_json_member_string(writer, "state", group_state_text(group));
     ec_json_member_u64(writer, "bytes", group_bytes(group));
     ec_json_member_u64(writer, "resources", group->count);
     ec_json_member_u64(writer, "loaded", loaded);
     ec_json_member_u64(writer, "hard_refs", hard);
     ec_json_member_u64(writer, "soft_refs", soft);
     ec_json_member_string(writer, "residency", residency_name(group->residency));
+    ec_json_member_boolean(writer, "pinned", group_is_pinned(group));
+    ec_json_member_array(writer, "depends");
+    for (uint32_t i = 0; i < group->depend_count; i++)
+        ec_json_string(writer, group->depends[i]);
+    ec_json_array_end(writer);
+    ec_json_member_u64(writer, "needed_by", group->user_count);
     ec_json_object_end(writer);
+}
+
+/* The resources of [since, end), each once, and the uses. */
+static void traced_write(struct resources *resources, uint64_t since, uint64_t end,
+                         struct ec_json_writer *writer)
+{
+    resources->stamp++;
+    ec_json_member_array(writer, "resources");
+    for (uint64_t i = since; i < end; i++) {
+        struct resource *resource = resources->by_index[use_trace_at(resources->trace, i)->index];
+
+        if (resource == NULL || resource->stamp == resources->stamp)
+            continue;
+        resource->stamp = resources->stamp;
+        ec_json_array_begin(writer);
+        ec_json_u64(writer, resource->index);
+        ec_json_string(writer, resource->name);
+        ec_json_u64(writer, resource->known_bytes);
+        ec_json_i64(writer, resource->usage.load_ns);
+        ec_json_array_end(writer);
+    }
+    ec_json_array_end(writer);
+    ec_json_member_array(writer, "uses");
+    for (uint64_t i = since; i < end; i++) {
+        const struct traced_use *use = use_trace_at(resources->trace, i);
+
+        ec_json_array_begin(writer);
+        ec_json_i64(writer, use->at_ns);
+        ec_json_u64(writer, use->client_id);
+        ec_json_u64(writer, use->index);
+        ec_json_u64(writer, use->kind);
+        ec_json_array_end(writer);
+    }
+    ec_json_array_end(writer);
 }
 
 /* A resource that was looked at and stayed, with the reason. What was not looked at, because enough was

@@ -269,7 +269,7 @@ static int hold_the_hero(const struct game_side *side)
     ec_resource_release(client, hero);
     game_say(side);
     game_hear(side); /* it was evicted */
-    GAME_CHECK(ec_resource_acquire(client, hero, &view) == EC_ERR_STALE);
+    GAME_CHECK(ec_resource_acquire(client, hero, &view) == EC_ERR_EVICTED);
     game_say(side);
     game_hear(side); /* it was loaded again */
     GAME_CHECK(ec_resource_find(client, "hero", &again) == EC_OK && again.value != hero.value);

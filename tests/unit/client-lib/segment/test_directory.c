@@ -22,7 +22,7 @@ static void tear_down(void)
 
 static void put(uint32_t slot, uint32_t entry, const char *name)
 {
-    snprintf(directory->entries[entry].name, EC_RESOURCE_NAME_BYTES, "%s", name);
+    snprintf((char *)directory->entries[entry].name, EC_RESOURCE_NAME_BYTES, "%s", name);
     atomic_store(&directory->entries[entry].name_hash, ec_directory_hash(name));
     atomic_store(&directory->index[slot % EC_RESOURCE_INDEX_SLOTS], entry + 1);
 }
@@ -71,6 +71,39 @@ START_TEST(an_equal_hash_is_not_an_equal_name)
 }
 END_TEST
 
+START_TEST(the_search_goes_on_behind_a_name_that_is_gone)
+{
+    uint32_t slot = ec_directory_slot(ec_directory_hash("wanted"));
+    uint64_t life = 0;
+
+    atomic_store(&directory->index[slot], EC_RESOURCE_INDEX_GONE);
+    put(slot + 1, 5, "wanted");
+    atomic_store(&directory->entries[5].life, 77);
+    ck_assert_uint_eq(ec_directory_find_life(directory, "wanted", &life), 5);
+    ck_assert_uint_eq(life, 77);
+}
+END_TEST
+
+START_TEST(names_are_compared_to_their_end)
+{
+    char name[EC_RESOURCE_NAME_BYTES];
+
+    for (unsigned bytes = 1; bytes <= 17; bytes++) {
+        uint32_t slot;
+
+        memset(name, 'n', bytes);
+        name[bytes] = '\0';
+        slot = ec_directory_slot(ec_directory_hash(name));
+        put(slot, 9, name);
+        ck_assert_uint_eq(ec_directory_find(directory, name), 9);
+        ((char *)directory->entries[9].name)[bytes] = 'n'; /* one longer, with the same hash */
+        ck_assert_uint_eq(ec_directory_find(directory, name), EC_RESOURCE_NONE);
+        memset((void *)directory->entries[9].name, 0, EC_RESOURCE_NAME_BYTES);
+        atomic_store(&directory->index[slot % EC_RESOURCE_INDEX_SLOTS], 0);
+    }
+}
+END_TEST
+
 START_TEST(an_index_beyond_the_entries_ends_the_search)
 {
     uint32_t slot = ec_directory_slot(ec_directory_hash("wanted"));
@@ -100,11 +133,11 @@ START_TEST(a_name_without_its_end_is_not_read_beyond_the_entry)
     longer[sizeof longer - 1] = '\0';
     slot = ec_directory_slot(ec_directory_hash(longer));
     put(slot, 6, "");
-    memset(directory->entries[6].name, 'x', EC_RESOURCE_NAME_BYTES);
+    memset((void *)directory->entries[6].name, 'x', EC_RESOURCE_NAME_BYTES);
     memset(&directory->entries[7], 'x', sizeof directory->entries[7]);
     atomic_store(&directory->entries[6].name_hash, ec_directory_hash(longer));
-    /* The comparison ends with the array, so the first 128 bytes decide. */
-    ck_assert_uint_eq(ec_directory_find(directory, longer), 6);
+    ck_assert_uint_eq(ec_directory_find(directory, longer),
+                      EC_RESOURCE_NONE); /* too long to be one */
     ck_assert_uint_eq(ec_directory_find(directory, "x"), EC_RESOURCE_NONE);
 }
 END_TEST
@@ -121,6 +154,8 @@ int main(void)
     tcase_add_test(tcase, the_search_goes_on_behind_other_names);
     tcase_add_test(tcase, the_search_wraps_at_the_end_of_the_index);
     tcase_add_test(tcase, an_equal_hash_is_not_an_equal_name);
+    tcase_add_test(tcase, the_search_goes_on_behind_a_name_that_is_gone);
+    tcase_add_test(tcase, names_are_compared_to_their_end);
     tcase_add_test(tcase, an_index_beyond_the_entries_ends_the_search);
     tcase_add_test(tcase, an_index_without_an_end_is_searched_once);
     tcase_add_test(tcase, a_name_without_its_end_is_not_read_beyond_the_entry);

@@ -58,7 +58,9 @@ static const struct {
     { 5ull << 32 | EC_RESOURCE_EVICTING, 5, EC_AGAIN }, /* may be undone */
     { 6ull << 32 | EC_RESOURCE_READY, 5, EC_ERR_STALE },
     { 6ull << 32 | EC_RESOURCE_EVICTING, 5, EC_ERR_STALE },
-    { 6ull << 32 | EC_RESOURCE_EVICTED, 5, EC_ERR_STALE },
+    { 6ull << 32 | EC_RESOURCE_EVICTED, 5, EC_ERR_EVICTED }, /* can be asked for */
+    { 7ull << 32 | EC_RESOURCE_EVICTED, 5, EC_ERR_STALE },   /* another life came in between */
+    { 6ull << 32 | EC_RESOURCE_UNLOADED, 5, EC_ERR_STALE },
     { 5ull << 32 | EC_RESOURCE_LOADING, 5, EC_ERR_STALE },
     { 0ull << 32 | EC_RESOURCE_READY, 0, EC_ERR_STALE }, /* a zeroed handle is never valid */
     { 0ull << 32 | EC_RESOURCE_EVICTING, 0, EC_ERR_STALE },

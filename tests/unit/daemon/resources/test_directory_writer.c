@@ -9,6 +9,7 @@
 
 #include "proto/handle.h"
 #include "segment/references.h"
+#include "support/often.h"
 
 static struct ec_directory *directory;
 static const struct decoded image = {
@@ -84,7 +85,7 @@ START_TEST(an_old_handle_stays_stale_for_ever)
     old = directory_handle(directory, index);
     ck_assert_int_eq(directory_advance(directory, &index, EC_RESOURCE_EVICTED), EC_OK);
     ck_assert_int_eq(directory_state(directory, index), EC_RESOURCE_EVICTED);
-    ck_assert_int_eq(acquire(old), EC_ERR_STALE);
+    ck_assert_int_eq(acquire(old), EC_ERR_EVICTED);
     directory_set_state(directory, index, EC_RESOURCE_LOADING);
     directory_publish(directory, index, 4096, &image);
     ck_assert_int_eq(acquire(old), EC_ERR_STALE);
@@ -107,7 +108,7 @@ START_TEST(an_entry_whose_generation_would_wrap_is_retired)
     ck_assert_uint_eq(ec_directory_find(directory, "a"), index);
     ck_assert_uint_eq(ec_directory_find(directory, "b"), other);
     ck_assert_uint_eq(directory_generation(directory, first), 0);
-    ck_assert_int_eq(acquire(last), EC_ERR_STALE);
+    ck_assert_int_eq(acquire(last), EC_ERR_EVICTED);
     ck_assert_int_eq(acquire(ec_handle_make(first, 0)), EC_ERR_STALE);
     directory_publish(directory, index, 4096, &image);
     ck_assert_int_eq(acquire(directory_handle(directory, index)), EC_OK);
@@ -150,6 +151,68 @@ START_TEST(the_longest_name_fits)
 }
 END_TEST
 
+START_TEST(a_removed_name_is_gone_and_its_entry_serves_another_under_a_later_generation)
+{
+    uint32_t first = add("a"), second;
+    uint64_t shown = directory_handle(directory, first);
+
+    directory_remove(directory, first);
+    ck_assert_uint_eq(ec_directory_find(directory, "a"), EC_RESOURCE_NONE);
+    second = add("b");
+    ck_assert_uint_eq(second, first);
+    directory_publish(directory, second, 4096, &image);
+    ck_assert_int_eq(acquire(shown), EC_ERR_STALE);
+    ck_assert_int_eq(acquire(directory_handle(directory, second)), EC_OK);
+    ck_assert_uint_eq(ec_directory_find(directory, "a"), EC_RESOURCE_NONE);
+    ck_assert_uint_eq(ec_directory_find(directory, "b"), second);
+}
+END_TEST
+
+START_TEST(names_can_come_and_go_for_ever)
+{
+    char name[32];
+    uint32_t index = 0;
+
+    for (unsigned round = 0; round < 4; round++) {
+        for (unsigned i = 0; i < EC_RESOURCES_MAX; i++) {
+            snprintf(name, sizeof name, "%u.%u", round, i);
+            ASSERT_OFTEN(directory_add(directory, name, &index) == EC_OK);
+        }
+        ck_assert_uint_eq(directory_room(directory), 0);
+        for (unsigned i = 0; i < EC_RESOURCES_MAX; i++) {
+            snprintf(name, sizeof name, "%u.%u", round, i);
+            index = ec_directory_find(directory, name);
+            ASSERT_OFTEN(index != EC_RESOURCE_NONE);
+            directory_remove(directory, index);
+        }
+        ck_assert_uint_eq(directory_room(directory), EC_RESOURCES_MAX);
+    }
+    for (unsigned slot = 0; slot < EC_RESOURCE_INDEX_SLOTS; slot++) /* no search is slower now */
+        ASSERT_OFTEN(atomic_load(&directory->index[slot]) == 0);
+}
+END_TEST
+
+START_TEST(a_replaced_entry_keeps_its_index_and_its_name_moves)
+{
+    uint32_t first = add("a"), second;
+    uint64_t old;
+
+    directory_publish(directory, first, 4096, &image);
+    old = directory_handle(directory, first);
+    second = directory_replace(directory, first);
+    ck_assert_uint_ne(second, first);
+    ck_assert_uint_eq(ec_directory_find(directory, "a"), second);
+    ck_assert_int_eq(acquire(old), EC_ERR_STALE);
+    directory_publish(directory, second, 8192, &image);
+    ck_assert_int_eq(acquire(directory_handle(directory, second)), EC_OK);
+    ck_assert_uint_eq(atomic_load(&directory->entries[first].offset), 4096); /* for who holds it */
+    directory_remove(directory, first);
+    ck_assert_uint_eq(ec_directory_find(directory, "a"), second);
+    ck_assert_int_eq(acquire(directory_handle(directory, second)), EC_OK);
+    ck_assert_uint_eq(add("b"), first);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("directory writer");
@@ -164,6 +227,10 @@ int main(void)
     tcase_add_test(tcase, an_entry_whose_generation_would_wrap_is_retired);
     tcase_add_test(tcase, a_full_directory_says_so);
     tcase_add_test(tcase, the_longest_name_fits);
+    tcase_add_test(tcase,
+                   a_removed_name_is_gone_and_its_entry_serves_another_under_a_later_generation);
+    tcase_add_test(tcase, names_can_come_and_go_for_ever);
+    tcase_add_test(tcase, a_replaced_entry_keeps_its_index_and_its_name_moves);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -26,6 +26,7 @@ static int heap_fd;
 static struct decode_nursery *nursery;
 static struct decode_server *server;
 static struct worker_pool *pool;
+static const struct content_secret secret;
 static struct ec_error why;
 static char archive[64];
 
@@ -127,6 +128,7 @@ static void submit(struct load_job *job, const char *path, enum ec_resource_kind
                                          .memory_bytes = 1 << 28,
                                          .seconds = 60,
                                          .guarded = true };
+    job->secret = &secret;
     worker_pool_submit(pool, job);
 }
 

@@ -1,0 +1,126 @@
+/* hot_reload.c - a new life for what changed. */
+#include "resources/hot_reload.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/counters.h"
+#include "daemon/log.h"
+#include "events/events.h"
+#include "foundation/real_time.h"
+#include "resources/directory_writer.h"
+#include "resources/state.h"
+
+static void take_result(struct resources *resources, struct resource *resource,
+                        struct load_job *job);
+static void replace(struct resources *resources, struct resource *resource,
+                    struct content *content);
+static void announce(struct resources *resources, const struct resource *resource,
+                     uint64_t old_handle, const char *state);
+
+int hot_reload_begin(struct resources *resources, struct resource *resource, struct ec_error *why)
+{
+    if (resource->presence == RESOURCE_ABSENT || resource->leaving)
+        return ec_fail(why, EC_ERR_STATE, "resource %s is not in memory", resource->name);
+    if (resource->job != NULL) {
+        resource->stale = true;
+        return EC_OK;
+    }
+    resource->job = load_job_create(resources, resource, why);
+    if (resource->job == NULL)
+        return EC_ERR_MEMORY;
+    resource->stale = false;
+    worker_pool_submit(resources->workers, resource->job);
+    return EC_OK;
+}
+
+void hot_reload_job_done(struct resources *resources, struct resource *resource,
+                         struct load_job *job)
+{
+    bool again = resource->stale && resource->presence >= RESOURCE_DECODED;
+    struct ec_error why;
+
+    resource->job = NULL;
+    resource->stale = false;
+    if (resource->presence >= RESOURCE_DECODED && !again) {
+        take_result(resources, resource, job);
+    } else if (job->rc == EC_OK) {
+        asset_heap_free_soon(&resources->heap, job->offset, job->decoded.bytes);
+    }
+    free(job);
+    if (again && hot_reload_begin(resources, resource, &why) < 0)
+        log_warning(RESOURCES_MODULE, "reload %s: %s", resource->name, why.text);
+    resource_bury(resources, resource);
+}
+
+static void take_result(struct resources *resources, struct resource *resource,
+                        struct load_job *job)
+{
+    uint64_t handle = directory_handle(resources->directory, resource->index);
+    struct content *content;
+
+    if (job->rc == EC_AGAIN)
+        return;
+    if (job->rc < 0) {
+        log_warning(RESOURCES_MODULE, "resource %s changed and cannot be loaded: %s",
+                    resource->name, job->why.text);
+        counters_add(resources->services->counters, EC_COUNTER_resources_failed, 1);
+        announce(resources, resource, handle, "failed");
+        return;
+    }
+    content = content_take(&resources->contents, &job->digest, &job->decoded, job->offset);
+    if (content == NULL || content == resource->content) { /* saved without a change */
+        if (content != NULL)
+            content_release(&resources->contents, content);
+        return;
+    }
+    resource->usage.loaded_ns = ec_real_ns();
+    resource->usage.load_ns = job->load_ns;
+    resource->known_bytes = content_bytes(content);
+    counters_add(resources->services->counters, EC_COUNTER_resources_reloaded, 1);
+    if (resource->presence == RESOURCE_DECODED) { /* nobody has seen the old one */
+        content_release(&resources->contents, resource->content);
+        resource->content = content;
+        return;
+    }
+    replace(resources, resource, content);
+    log_info(RESOURCES_MODULE, "resource %s changed", resource->name);
+    announce(resources, resource, handle, "changed");
+}
+
+static void replace(struct resources *resources, struct resource *resource, struct content *content)
+{
+    struct old_life life = { .index = resource->index,
+                             .handle = directory_handle(resources->directory, resource->index),
+                             .content = resource->content,
+                             .resource = resource };
+
+    if (directory_room(resources->directory) == 0 ||
+        directory_generation(resources->directory, resource->index) == 0) {
+        log_warning(RESOURCES_MODULE, "resource %s changed; the directory has no room for it",
+                    resource->name);
+        content_release(&resources->contents, content);
+        return;
+    }
+    resources->by_index[life.index] = NULL;
+    resource->index = directory_replace(resources->directory, life.index);
+    resources->by_index[resource->index] = resource;
+    resource->content = content;
+    directory_publish(resources->directory, resource->index, content->offset, &content->decoded);
+    if (resource->leaving)
+        resource_mark(resources, resource);
+    old_life_begin(resources, &life);
+}
+
+static void announce(struct resources *resources, const struct resource *resource,
+                     uint64_t old_handle, const char *state)
+{
+    struct event_resource_changed payload = { 0 };
+
+    memcpy(payload.name, resource->name, strlen(resource->name));
+    memcpy(payload.state, state, strlen(state));
+    payload.handle[0] = directory_handle(resources->directory, resource->index);
+    payload.old_handle[0] = old_handle;
+    events_publish_system(resources->services->events, EC_SYSTEM_resource_changed, &payload);
+}
