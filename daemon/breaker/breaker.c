@@ -47,6 +47,7 @@ static void member_level(struct breaker *breaker, struct member *member);
 static void refresh_own(struct breaker *breaker, int64_t now_ns);
 static bool settle_level(struct breaker *breaker, int64_t now_ns);
 static void tell(struct breaker *breaker, uint32_t from);
+static void record(struct breaker *breaker, int64_t now_ns);
 static void write_forecast(struct breaker *breaker, int64_t now_ns);
 static void serve_waiting(struct breaker *breaker, int64_t now_ns);
 static struct history_item *note_manual(struct breaker *breaker, uint32_t from, const char *reason,
@@ -88,12 +89,14 @@ int breaker_init(struct services *services, struct ec_error *why)
         rc = sources_init(&breaker->sources, config_string(config, EC_CONFIG_breaker_proc),
                           config_string(config, EC_CONFIG_breaker_groups), why);
     breaker->samples = samples_create();
-    if (rc == EC_OK && breaker->samples == NULL)
+    breaker->trace = trace_create();
+    if (rc == EC_OK && (breaker->samples == NULL || breaker->trace == NULL))
         rc = ec_fail(why, EC_ERR_MEMORY, "samples of the breaker: %s", strerror(errno));
     if (rc == EC_OK)
         rc = alarm_hook_init(&breaker->alarm, services->loop, why);
     if (rc < 0) {
         samples_destroy(breaker->samples);
+        trace_destroy(breaker->trace);
         sources_finish(&breaker->sources);
         free(breaker);
         return rc;
@@ -153,6 +156,7 @@ void breaker_shutdown(struct services *services)
         if (member->statm_fd >= 0)
             close(member->statm_fd);
     samples_destroy(breaker->samples);
+    trace_destroy(breaker->trace);
     sources_finish(&breaker->sources);
     alarm_hook_close(&breaker->alarm, on_handle_closed, breaker);
     uv_close((uv_handle_t *)&breaker->timer, on_timer_closed);
@@ -188,6 +192,7 @@ int64_t breaker_look(struct breaker *breaker, int64_t now_ns)
     if (effects_look(breaker, now_ns) && look_ns > SAMPLE_NS)
         look_ns = SAMPLE_NS;
     write_forecast(breaker, now_ns);
+    record(breaker, now_ns);
     serve_waiting(breaker, now_ns);
     for (uint32_t i = 0; i < breaker->sources.high; i++) {
         const struct source *source = &breaker->sources.source[i];
@@ -646,6 +651,17 @@ static void member_level(struct breaker *breaker, struct member *member)
     if (member->asked_sequence == 0)
         member->order.cause = cause;
     member->is_changed = true;
+}
+
+/* For later rehearsals. */
+static void record(struct breaker *breaker, int64_t now_ns)
+{
+    const struct source *tightest = breaker_tightest(breaker);
+    const struct level_reading *reading = &tightest->reading;
+
+    trace_add(breaker->trace, now_ns, reading,
+              level_permille(reading->available_bytes, reading->total_bytes) <
+                  tightest->near_permille);
 }
 
 static void write_forecast(struct breaker *breaker, int64_t now_ns)

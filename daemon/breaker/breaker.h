@@ -60,7 +60,6 @@ struct breaker_state {
 };
 void breaker_state(const struct breaker *breaker, struct breaker_state *state);
 
-
 struct breaker_totals {
     uint32_t level, available_permille, reservations;
     uint64_t growth_bytes_s, looks;

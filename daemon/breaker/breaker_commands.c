@@ -131,10 +131,25 @@ int cmd_breaker_rehearse(struct request *request)
     ec_json_object_begin(request->result);
     if (params->trace.present)
         rc = rehearsal_run(&policy, params->trace.span, request->result, request->why);
+    else if (params->recorded.boolean)
+        rehearsal_run_recorded(&policy, breaker->trace, request->result);
     else
         write_present(breaker, &policy, request->result);
     ec_json_object_end(request->result);
     return rc;
+}
+
+int cmd_breaker_trace(struct request *request)
+{
+    const struct params_breaker_trace *params = request->params;
+
+    ec_json_object_begin(request->result);
+    ec_json_member_array(request->result, "trace");
+    trace_write(request->services->breaker->trace, (uint32_t)params->limit.integer,
+                request->result);
+    ec_json_array_end(request->result);
+    ec_json_object_end(request->result);
+    return EC_OK;
 }
 
 int cmd_breaker_history(struct request *request)
@@ -377,7 +392,7 @@ static void write_member(const struct member *member, struct ec_json_writer *wri
 static void write_present(struct breaker *breaker, const struct breaker_policy *policy,
                           struct ec_json_writer *writer)
 {
-    const struct level_marks marks = policy_marks(policy), in_force = breaker->marks;
+    const struct level_marks marks = policy_marks(policy);
     struct sharing_row rows[MEMBERS_MAX];
 
     ec_json_member_array(writer, "sources");
@@ -397,9 +412,10 @@ static void write_present(struct breaker *breaker, const struct breaker_policy *
         rehearsal_write_actions(policy, level, writer);
         ec_json_member_array(writer, "orders");
         if (level >= LEVEL_EVICTION && policy_does(policy, level, ACTION_ORDERS)) {
-            breaker->marks = marks; /* the need is reckoned by the other policy's marks */
-            orders_share(breaker, i, orders_need(breaker, source), 0, rows);
-            breaker->marks = in_force;
+            orders_share(
+                breaker, i,
+                policy_wanted_bytes(policy, &source->reading, growth_bytes_per_s(&source->growth)),
+                0, rows);
             for (uint32_t m = 0; m < breaker->member_high; m++) {
                 if (rows[m].bytes == 0)
                     continue;

@@ -88,20 +88,6 @@ struct member *members_next(struct breaker *breaker, struct member *member)
     return member < breaker->members + breaker->member_high ? member : NULL;
 }
 
-uint64_t orders_need(const struct breaker *breaker, const struct source *source)
-{
-    const struct level_reading *reading = &source->reading;
-    const double growth = (double)growth_bytes_per_s(&source->growth) *
-                          (double)breaker->policy.order_growth_ms / 1000.0;
-    const uint64_t extra_bytes =
-        reading->total_bytes / 1000 * (uint64_t)breaker->policy.order_extra_permille;
-    const uint64_t wanted_bytes =
-        level_mark_bytes(&breaker->marks, LEVEL_WARNING, reading->total_bytes) + extra_bytes +
-        (uint64_t)growth;
-
-    return wanted_bytes > reading->available_bytes ? wanted_bytes - reading->available_bytes : 0;
-}
-
 uint64_t orders_share(const struct breaker *breaker, uint32_t source, uint64_t bytes,
                       uint32_t but_client_id, struct sharing_row rows[MEMBERS_MAX])
 {
@@ -274,7 +260,8 @@ static void look_at_source(struct breaker *breaker, uint32_t index, int64_t now_
         return;
     }
     if (wants_round(breaker, index, now_ns)) {
-        need_bytes = orders_need(breaker, source);
+        need_bytes = policy_wanted_bytes(&breaker->policy, &source->reading,
+                                         growth_bytes_per_s(&source->growth));
         if (source->machine.level > source->ordered_level)
             breaker->barren_ns = 0;
         source->ordered_ns = now_ns;

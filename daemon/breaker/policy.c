@@ -183,6 +183,18 @@ bool policy_does(const struct breaker_policy *policy, uint32_t level, enum break
     return (actions & 1u << action) != 0;
 }
 
+uint64_t policy_wanted_bytes(const struct breaker_policy *policy,
+                             const struct level_reading *reading, uint64_t growth_bytes_per_s)
+{
+    const struct level_marks marks = policy_marks(policy);
+    const double growth = (double)growth_bytes_per_s * (double)policy->order_growth_ms / 1000.0;
+    const uint64_t wanted_bytes =
+        level_mark_bytes(&marks, LEVEL_WARNING, reading->total_bytes) +
+        reading->total_bytes / 1000 * (uint64_t)policy->order_extra_permille + (uint64_t)growth;
+
+    return wanted_bytes > reading->available_bytes ? wanted_bytes - reading->available_bytes : 0;
+}
+
 const char *policy_action_name(enum breaker_action action)
 {
     return action_names[action];

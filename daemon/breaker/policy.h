@@ -68,6 +68,10 @@ struct level_tick policy_tick(const struct breaker_policy *policy);
 /* Is the action done at this level? What a level does, the higher ones do too. */
 bool policy_does(const struct breaker_policy *policy, uint32_t level, enum breaker_action action);
 
+/* What has to come back: up to a little over the warning mark, and what will grow meanwhile. */
+uint64_t policy_wanted_bytes(const struct breaker_policy *policy,
+                             const struct level_reading *reading, uint64_t growth_bytes_per_s);
+
 const char *policy_action_name(enum breaker_action action); /* "post_effects" */
 
 /* The knobs of a level, into the board. */

@@ -9,44 +9,67 @@
 #define ELEMENTS_MAX 5
 #define AT_MS_MAX (INT64_C(1) << 40)
 
+struct rehearsal {
+    const struct breaker_policy *policy;
+    struct ec_json_writer *writer;
+    struct level_marks marks;
+    struct level_machine machine;
+    struct growth growth;
+    unsigned count;
+    uint32_t highest;
+};
+
+static void begin(struct rehearsal *rehearsal, const struct breaker_policy *policy,
+                  struct ec_json_writer *writer);
+static void take(struct rehearsal *rehearsal, int64_t at_ns, const struct level_reading *reading);
+static void end(struct rehearsal *rehearsal);
 static int read_element(struct ec_json_span element, unsigned index, int64_t after_ms,
                         int64_t *at_ms, struct level_reading *reading, struct ec_error *why);
-static void write_transition(const struct breaker_policy *policy,
-                             const struct level_machine *machine,
-                             const struct level_reading *reading, const struct growth *growth,
-                             int64_t at_ms, uint32_t from, struct ec_json_writer *writer);
+static void write_transition(const struct rehearsal *rehearsal, int64_t at_ns, uint32_t from,
+                             const struct level_reading *reading);
 
 int rehearsal_run(const struct breaker_policy *policy, struct ec_json_span trace,
                   struct ec_json_writer *writer, struct ec_error *why)
 {
-    const struct level_marks marks = policy_marks(policy);
     struct ec_json_iterator elements = ec_json_iterate(trace);
-    struct level_machine machine = { 0 };
-    struct growth growth = { 0 };
+    struct rehearsal rehearsal;
     struct ec_json_span element;
     int64_t at_ms = -1;
-    unsigned count = 0;
-    uint32_t highest = LEVEL_NORMAL;
 
-    ec_json_member_array(writer, "transitions");
+    begin(&rehearsal, policy, writer);
     while (ec_json_next_element(&elements, &element)) {
         struct level_reading reading = { 0 };
-        const uint32_t from = machine.level;
-        int rc = read_element(element, count, at_ms, &at_ms, &reading, why);
+        int rc = read_element(element, rehearsal.count, at_ms, &at_ms, &reading, why);
 
         if (rc < 0)
             return rc;
-        count++;
-        growth_add(&growth, at_ms * NS_PER_MS, reading.available_bytes);
-        if (level_machine_look(&machine, &marks, &reading, at_ms * NS_PER_MS))
-            write_transition(policy, &machine, &reading, &growth, at_ms, from, writer);
-        highest = machine.level > highest ? machine.level : highest;
+        take(&rehearsal, at_ms * NS_PER_MS, &reading);
     }
-    ec_json_array_end(writer);
-    ec_json_member_u64(writer, "readings", count);
-    ec_json_member_u64(writer, "level", machine.level);
-    ec_json_member_u64(writer, "highest", highest);
+    end(&rehearsal);
     return EC_OK;
+}
+
+void rehearsal_run_recorded(const struct breaker_policy *policy, const struct trace *trace,
+                            struct ec_json_writer *writer)
+{
+    struct rehearsal rehearsal;
+    struct trace_reading row;
+    int64_t begin_ns = 0;
+
+    begin(&rehearsal, policy, writer);
+    for (uint32_t place = 0; trace_at(trace, place, &row); place++) {
+        const struct level_reading reading = {
+            .total_bytes = row.total_bytes,
+            .available_bytes = row.available_bytes,
+            .some_permille = row.some_permille,
+            .full_permille = row.full_permille,
+        };
+
+        if (place == 0)
+            begin_ns = row.at_ns;
+        take(&rehearsal, row.at_ns - begin_ns, &reading);
+    }
+    end(&rehearsal);
 }
 
 void rehearsal_write_actions(const struct breaker_policy *policy, uint32_t level,
@@ -57,6 +80,39 @@ void rehearsal_write_actions(const struct breaker_policy *policy, uint32_t level
         if (policy_does(policy, level, (enum breaker_action)i))
             ec_json_string(writer, policy_action_name((enum breaker_action)i));
     ec_json_array_end(writer);
+}
+
+static void begin(struct rehearsal *rehearsal, const struct breaker_policy *policy,
+                  struct ec_json_writer *writer)
+{
+    *rehearsal = (struct rehearsal) {
+        .policy = policy,
+        .writer = writer,
+        .marks = policy_marks(policy),
+    };
+    ec_json_member_array(writer, "transitions");
+}
+
+static void take(struct rehearsal *rehearsal, int64_t at_ns, const struct level_reading *reading)
+{
+    const uint32_t from = rehearsal->machine.level;
+
+    rehearsal->count++;
+    growth_add(&rehearsal->growth, at_ns, reading->available_bytes);
+    if (level_machine_look(&rehearsal->machine, &rehearsal->marks, reading, at_ns))
+        write_transition(rehearsal, at_ns, from, reading);
+    if (rehearsal->machine.level > rehearsal->highest)
+        rehearsal->highest = rehearsal->machine.level;
+}
+
+static void end(struct rehearsal *rehearsal)
+{
+    struct ec_json_writer *writer = rehearsal->writer;
+
+    ec_json_array_end(writer);
+    ec_json_member_u64(writer, "readings", rehearsal->count);
+    ec_json_member_u64(writer, "level", rehearsal->machine.level);
+    ec_json_member_u64(writer, "highest", rehearsal->highest);
 }
 
 static int read_element(struct ec_json_span element, unsigned index, int64_t after_ms,
@@ -88,19 +144,25 @@ static int read_element(struct ec_json_span element, unsigned index, int64_t aft
     return EC_OK;
 }
 
-static void write_transition(const struct breaker_policy *policy,
-                             const struct level_machine *machine,
-                             const struct level_reading *reading, const struct growth *growth,
-                             int64_t at_ms, uint32_t from, struct ec_json_writer *writer)
+static void write_transition(const struct rehearsal *rehearsal, int64_t at_ns, uint32_t from,
+                             const struct level_reading *reading)
 {
+    const uint32_t level = rehearsal->machine.level;
+    const uint64_t growth = growth_bytes_per_s(&rehearsal->growth);
+    struct ec_json_writer *writer = rehearsal->writer;
+
     ec_json_object_begin(writer);
-    ec_json_member_i64(writer, "at_ms", at_ms);
+    ec_json_member_i64(writer, "at_ms", at_ns / NS_PER_MS);
     ec_json_member_u64(writer, "from", from);
-    ec_json_member_u64(writer, "to", machine->level);
-    ec_json_member_string(writer, "cause", history_cause_name(machine->cause));
+    ec_json_member_u64(writer, "to", level);
+    ec_json_member_string(writer, "cause", history_cause_name(rehearsal->machine.cause));
     ec_json_member_u64(writer, "available_bytes", reading->available_bytes);
-    ec_json_member_u64(writer, "growth_bytes_s", growth_bytes_per_s(growth));
+    ec_json_member_u64(writer, "growth_bytes_s", growth);
+    ec_json_member_u64(writer, "wanted_bytes",
+                       level >= LEVEL_EVICTION && level > from
+                           ? policy_wanted_bytes(rehearsal->policy, reading, growth)
+                           : 0);
     ec_json_key(writer, "actions");
-    rehearsal_write_actions(policy, machine->level, writer);
+    rehearsal_write_actions(rehearsal->policy, level, writer);
     ec_json_object_end(writer);
 }

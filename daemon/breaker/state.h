@@ -20,6 +20,7 @@
 #include "breaker/reservations.h"
 #include "breaker/samples.h"
 #include "breaker/sources.h"
+#include "breaker/trace.h"
 #include "breaker/wakeups.h"
 
 struct ec_clock_page;
@@ -57,6 +58,7 @@ struct breaker {
     struct waiting waiting[WAITING_MAX];
     struct history history;
     struct samples *samples;
+    struct trace *trace;
     int64_t sampled_ns;
     bool own_level_changed; /* of some client, and its slot is not written yet */
     uint32_t halved;        /* clocks that were seen at half their rate */
@@ -102,9 +104,6 @@ void orders_by_hand(struct breaker *breaker, int64_t now_ns);
 /* Ask all but one client for room that was to be reserved. */
 void orders_for_reservation(struct breaker *breaker, uint32_t client_id, uint64_t bytes,
                             int64_t now_ns);
-
-/* Bytes that a source wants back: up to a little over the warning mark, and what will grow. */
-uint64_t orders_need(const struct breaker *breaker, const struct source *source);
 
 /* How bytes would be shared out now among the members of a source; all when it counts for all.
  * rows[i] is members[i]. Returns the bytes that nobody has. */

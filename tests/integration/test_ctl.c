@@ -311,6 +311,12 @@ START_TEST(the_breaker_shows_its_policy_what_it_would_do_and_what_it_did)
         RUN("breaker", "rehearse", "--set", "{\"warning_permille\":999,\"hysteresis_permille\":0}"),
         DONE);
     ck_assert_msg(strstr(ctl.out, "host would be at level 1") != NULL, "%s", ctl.out);
+    ck_assert_int_eq(RUN("breaker", "rehearse", "--recorded"), DONE);
+    ck_assert_msg(strstr(ctl.out, "readings, level 0 at the end, 0 at most") != NULL, "%s",
+                  ctl.out);
+    ck_assert_int_eq(RUN("breaker", "trace", "--limit", "1"), DONE);
+    ck_assert_msg(strncmp(ctl.out, "[[0,", 4) == 0, "%s", ctl.out);
+    ck_assert_int_eq(RUN("breaker", "rehearse", "--trace", "/nowhere"), USAGE);
     ck_assert_int_eq(RUN("breaker", "trip", "1", "--hold", "0"), DONE);
     ck_assert_int_eq(RUN("breaker", "get"), DONE);
     ck_assert_ptr_nonnull(strstr(ctl.out, "available ("));

@@ -40,6 +40,7 @@ static const char *const reading[] = { /* a name a line, so that two may be adde
     "breaker.history",
     "breaker.rehearse",
     "breaker.samples",
+    "breaker.trace",
     "client.get",
     "client.list",
     "clock.get",

@@ -1,4 +1,4 @@
-/* engine-ctl breaker policy, history, rehearse, samples */
+/* engine-ctl breaker policy, rehearse, trace, history, samples */
 #include "engine-ctl/json_read.h"
 #include "engine-ctl/print.h"
 #include "engine-ctl/verb.h"
@@ -9,11 +9,16 @@
 
 #define HISTORY_MAX 256
 #define SAMPLES_MAX 8192
+#define TRACE_MAX 16384
+#define TRACE_BYTES_MAX (4 * 1024 * 1024)
 
 static char *params_of(const char *name, const char *json);
 static int show(struct ctl *ctl, const char *method, char *params, void (*print)(const cJSON *));
 static void print_values(const cJSON *result);
+static cJSON *read_trace(const char *path);
 static void print_rehearsal(const cJSON *result);
+static void print_transitions(const cJSON *result);
+static void print_trace(const cJSON *result);
 static void print_actions(const cJSON *actions);
 static void print_history(const struct ctl *ctl, const cJSON *result);
 static void print_effects(const struct ctl *ctl, const cJSON *result);
@@ -28,13 +33,47 @@ int verb_breaker_policy(struct ctl *ctl, const struct verb_input *input)
     return show(ctl, "breaker.policy", params, print_values);
 }
 
+/* With a trace: the one of a file, or what the daemon recorded. */
 int verb_breaker_rehearse(struct ctl *ctl, const struct verb_input *input)
 {
-    char *params = params_of("set", input->options[0]);
+    cJSON *params = cJSON_CreateObject(), *trace = NULL;
+    int rc = EXIT_DONE;
 
-    if (params == NULL)
-        return ctl_fail(EXIT_USAGE, "breaker rehearse: --set is not a JSON object");
-    return show(ctl, "breaker.rehearse", params, print_rehearsal);
+    if (input->options[0] != NULL) {
+        cJSON *set = cJSON_Parse(input->options[0]);
+
+        cJSON_AddItemToObject(params, "set", set);
+        if (!cJSON_IsObject(set))
+            rc = ctl_fail(EXIT_USAGE, "breaker rehearse: --set is not a JSON object");
+    }
+    if (rc == EXIT_DONE && input->options[1] != NULL) {
+        trace = read_trace(input->options[1]);
+        cJSON_AddItemToObject(params, "trace", trace);
+        if (!cJSON_IsArray(trace))
+            rc = ctl_fail(EXIT_USAGE, "breaker rehearse: %s is no file with a JSON array",
+                          input->options[1]);
+    }
+    if (input->options[2] != NULL)
+        cJSON_AddTrueToObject(params, "recorded");
+    if (rc != EXIT_DONE) {
+        cJSON_Delete(params);
+        return rc;
+    }
+    return show(ctl, "breaker.rehearse", json_params(params), print_rehearsal);
+}
+
+/* In the form that rehearse takes. */
+int verb_breaker_trace(struct ctl *ctl, const struct verb_input *input)
+{
+    long long limit = 1000;
+    cJSON *params;
+
+    if (input->options[0] != NULL && !verb_number(input->options[0], 1, TRACE_MAX, &limit))
+        return ctl_fail(EXIT_USAGE, "breaker trace: --limit is \"%s\", expected 1..%d",
+                        input->options[0], TRACE_MAX);
+    params = cJSON_CreateObject();
+    cJSON_AddNumberToObject(params, "limit", (double)limit);
+    return show(ctl, "breaker.trace", json_params(params), print_trace);
 }
 
 int verb_breaker_history(struct ctl *ctl, const struct verb_input *input)
@@ -138,11 +177,34 @@ static void print_values(const cJSON *result)
     }
 }
 
+/* NULL: it cannot be read, is too long, or is no JSON. */
+static cJSON *read_trace(const char *path)
+{
+    char *text = malloc(TRACE_BYTES_MAX + 1);
+    FILE *file = fopen(path, "re");
+    cJSON *trace = NULL;
+    size_t bytes;
+
+    if (text != NULL && file != NULL) {
+        bytes = fread(text, 1, TRACE_BYTES_MAX + 1, file);
+        if (bytes <= TRACE_BYTES_MAX && ferror(file) == 0)
+            trace = cJSON_ParseWithLength(text, bytes);
+    }
+    if (file != NULL)
+        fclose(file);
+    free(text);
+    return trace;
+}
+
 static void print_rehearsal(const cJSON *result)
 {
     const cJSON *source, *order;
     char text[TEXT_BYTES];
 
+    if (json_member(result, "transitions") != NULL) {
+        print_transitions(result);
+        return;
+    }
     cJSON_ArrayForEach(source, json_member(result, "sources"))
     {
         char *name = tame(strdup(json_text(source, "name")));
@@ -155,6 +217,42 @@ static void print_rehearsal(const cJSON *result)
             printf("  client %.0f would be asked for %s\n", json_number(order, "client_id"),
                    bytes_text(text, json_number(order, "bytes")));
     }
+}
+
+static void print_transitions(const cJSON *result)
+{
+    const cJSON *transition;
+    char wanted[TEXT_BYTES], at[TEXT_BYTES];
+
+    cJSON_ArrayForEach(transition, json_member(result, "transitions"))
+    {
+        printf("after %s level %.0f > %.0f",
+               duration_text(at, json_number(transition, "at_ms") * 1e6),
+               json_number(transition, "from"), json_number(transition, "to"));
+        print_actions(json_member(transition, "actions"));
+        if (json_number(transition, "wanted_bytes") > 0)
+            printf("; %s would be wanted back",
+                   bytes_text(wanted, json_number(transition, "wanted_bytes")));
+        printf("\n");
+    }
+    printf("%.0f readings, level %.0f at the end, %.0f at most\n", json_number(result, "readings"),
+           json_number(result, "level"), json_number(result, "highest"));
+}
+
+static void print_trace(const cJSON *result)
+{
+    const cJSON *reading;
+    const char *between = "[";
+
+    cJSON_ArrayForEach(reading, json_member(result, "trace"))
+    {
+        char *text = cJSON_PrintUnformatted(reading);
+
+        printf("%s%s", between, text);
+        between = ",\n ";
+        cJSON_free(text);
+    }
+    printf("%s]\n", between[0] == '[' ? "[" : "");
 }
 
 static void print_actions(const cJSON *actions)

@@ -75,6 +75,7 @@ int verb_breaker_trip(struct ctl *ctl, const struct verb_input *input);
 int verb_breaker_reset(struct ctl *ctl, const struct verb_input *input);
 int verb_breaker_policy(struct ctl *ctl, const struct verb_input *input);
 int verb_breaker_rehearse(struct ctl *ctl, const struct verb_input *input);
+int verb_breaker_trace(struct ctl *ctl, const struct verb_input *input);
 int verb_breaker_history(struct ctl *ctl, const struct verb_input *input);
 int verb_breaker_samples(struct ctl *ctl, const struct verb_input *input);
 int verb_clock_get(struct ctl *ctl, const struct verb_input *input);

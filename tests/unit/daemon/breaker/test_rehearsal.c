@@ -52,6 +52,45 @@ START_TEST(a_trace_shows_its_transitions)
 }
 END_TEST
 
+/* 100 MB a second: up to 15 % and 1 %, and what grows in 0.3 s. */
+START_TEST(what_would_be_asked_for_is_shown)
+{
+    ck_assert_int_eq(run("[[0,1000000000,100000000],[10,1000000000,99000000]]"), EC_OK);
+    ck_assert_msg(strstr(text, "\"to\":2,\"cause\":\"memory\",\"available_bytes\":99000000,"
+                               "\"growth_bytes_s\":100000000,\"wanted_bytes\":91000000") != NULL,
+                  "%s", text);
+}
+END_TEST
+
+START_TEST(what_was_recorded_goes_the_same_way)
+{
+    static const struct {
+        int64_t at_ms;
+        uint64_t available_bytes;
+    } course[] = { { 700, 900 }, { 800, 140 }, { 900, 40 }, { 1000, 900 }, { 1500, 900 } };
+    struct trace *trace = trace_create();
+    char given[sizeof text];
+    struct ec_json_writer writer;
+
+    for (size_t i = 0; i < sizeof course / sizeof course[0]; i++)
+        trace_add(trace, course[i].at_ms * 1000000,
+                  &(struct level_reading) { .total_bytes = 1000,
+                                            .available_bytes = course[i].available_bytes },
+                  false);
+    ck_assert_int_eq(
+        run("[[0,1000,900],[100,1000,140],[200,1000,40],[300,1000,900],[800,1000,900]]"), EC_OK);
+    memcpy(given, text, sizeof given);
+    ck_assert(strstr(given, "\"from\":3,\"to\":2") != NULL);
+    ec_json_writer_init(&writer, text, sizeof text - 1);
+    ec_json_object_begin(&writer);
+    rehearsal_run_recorded(&policy, trace, &writer);
+    ec_json_object_end(&writer);
+    text[writer.bytes] = '\0';
+    ck_assert_str_eq(text, given);
+    trace_destroy(trace);
+}
+END_TEST
+
 START_TEST(pressure_in_a_trace_counts)
 {
     ck_assert_int_eq(run("[[0,1000,400,150,0]]"), EC_OK);
@@ -87,6 +126,8 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, a_trace_shows_its_transitions);
+    tcase_add_test(tcase, what_would_be_asked_for_is_shown);
+    tcase_add_test(tcase, what_was_recorded_goes_the_same_way);
     tcase_add_test(tcase, pressure_in_a_trace_counts);
     tcase_add_test(tcase, no_reading_is_no_transition);
     tcase_add_loop_test(tcase, nonsense_is_refused_with_its_element, 0,
