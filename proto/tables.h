@@ -131,6 +131,7 @@ enum ec_command_id {
 #undef PARAM
 #undef RESULT
 #undef COMMAND_END
+#undef DRY_RUN
     EC_COMMANDS
 };
 

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clients/clients.h"
 #include "daemon/config.h"
 #include "events/registry.h"
 #include "foundation/real_time.h"
@@ -238,12 +239,15 @@ int cmd_timer_cancel(struct request *request)
     const struct params_timer_cancel *params = request->params;
     struct desk *desk = request->services->scheduler->desk;
     uint64_t id = (uint64_t)params->timer_id.integer;
+    const uint32_t owner = request->client->role == EC_ROLE_OPERATOR
+                               ? timers_owner(desk->timers, id)
+                               : request->client->id;
 
-    if (request->dry_run && timers_is_armed(desk->timers, id, request->client->id)) {
+    if (request->dry_run && timers_is_armed(desk->timers, id, owner)) {
         request_would(request, "cancel timer %" PRIu64, id);
         return EC_OK;
     }
-    if (request->dry_run || !timers_cancel(desk->timers, id, request->client->id))
+    if (request->dry_run || !timers_cancel(desk->timers, id, owner))
         return desk_fail_param(request, EC_ERR_NOT_FOUND, "timer_id",
                                "client %u has no armed timer %" PRIu64, request->client->id, id);
     desk_set_alarms(desk);

@@ -380,12 +380,19 @@ static void cancel(struct timers *timers, uint32_t at)
     give_slot(timers, at);
 }
 
-bool timers_is_armed(const struct timers *timers, uint64_t id, uint32_t owner)
+uint32_t timers_owner(const struct timers *timers, uint64_t id)
 {
     uint32_t at = (uint32_t)(id & ((1u << SLOT_BITS) - 1));
 
     return at < timers->slot_count && timers->slots[at].state == SLOT_ARMED &&
-           id_of(timers, at) == id && timers->slots[at].desc.owner == owner;
+                   id_of(timers, at) == id
+               ? timers->slots[at].desc.owner
+               : 0;
+}
+
+bool timers_is_armed(const struct timers *timers, uint64_t id, uint32_t owner)
+{
+    return owner != 0 && timers_owner(timers, id) == owner;
 }
 
 bool timers_cancel(struct timers *timers, uint64_t id, uint32_t owner)

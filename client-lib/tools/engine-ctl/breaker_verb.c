@@ -10,6 +10,7 @@
 #define REASON_DEFAULT "by hand"
 
 static void print_breaker(const struct ctl *ctl, const cJSON *result);
+static void print_tripped(const struct ctl *ctl, const cJSON *result);
 static void print_source(const cJSON *result);
 static void print_sources(const struct ctl *ctl, const cJSON *sources);
 static void print_clients(const struct ctl *ctl, const cJSON *clients);
@@ -19,28 +20,14 @@ static void print_level(const struct ctl *ctl, const cJSON *result);
 
 int verb_breaker_get(struct ctl *ctl, const struct verb_input *input)
 {
-    struct json_answer answer;
-    int rc;
-
     (void)input;
-    if (ctl->json)
-        return ctl_call_and_print(ctl, "breaker.get", NULL);
-    rc = ctl_call(ctl, "breaker.get", NULL, &answer);
-    if (rc == EXIT_DONE) {
-        print_breaker(ctl, answer.tree);
-        rc = ctl_flush();
-    }
-    json_answer_finish(&answer);
-    return rc;
+    return ctl_show(ctl, "breaker.get", NULL, print_breaker);
 }
 
 int verb_breaker_trip(struct ctl *ctl, const struct verb_input *input)
 {
-    struct json_answer answer;
-    char text[TEXT_BYTES], *params_text;
     cJSON *params;
     long long level, hold_s = 60;
-    int rc;
 
     if (input->options[1] != NULL && !verb_number(input->options[1], 0, 3600, &hold_s))
         return ctl_fail(EXIT_USAGE, "breaker trip: --hold is \"%s\", expected 0..3600",
@@ -53,39 +40,23 @@ int verb_breaker_trip(struct ctl *ctl, const struct verb_input *input)
     cJSON_AddStringToObject(params, "reason",
                             input->options[0] != NULL ? input->options[0] : REASON_DEFAULT);
     cJSON_AddNumberToObject(params, "hold_s", (double)hold_s);
-    params_text = json_params(params);
-    if (ctl->json) {
-        rc = ctl_call_and_print(ctl, "breaker.trip", params_text);
-    } else {
-        rc = ctl_call(ctl, "breaker.trip", params_text, &answer);
-        if (rc == EXIT_DONE) {
-            print_level(ctl, answer.tree);
-            printf("%s freed, %d groups lost resources\n",
-                   bytes_text(text, json_number(answer.tree, "freed_bytes")),
-                   cJSON_GetArraySize(json_member(answer.tree, "evicted")));
-            rc = ctl_flush();
-        }
-        json_answer_finish(&answer);
-    }
-    cJSON_free(params_text);
-    return rc;
+    return ctl_show(ctl, "breaker.trip", params, print_tripped);
 }
 
 int verb_breaker_reset(struct ctl *ctl, const struct verb_input *input)
 {
-    struct json_answer answer;
-    int rc;
-
     (void)input;
-    if (ctl->json)
-        return ctl_call_and_print(ctl, "breaker.reset", NULL);
-    rc = ctl_call(ctl, "breaker.reset", NULL, &answer);
-    if (rc == EXIT_DONE) {
-        print_level(ctl, answer.tree);
-        rc = ctl_flush();
-    }
-    json_answer_finish(&answer);
-    return rc;
+    return ctl_show(ctl, "breaker.reset", NULL, print_level);
+}
+
+static void print_tripped(const struct ctl *ctl, const cJSON *result)
+{
+    char text[TEXT_BYTES];
+
+    print_level(ctl, result);
+    printf("%s freed, %d groups lost resources\n",
+           bytes_text(text, json_number(result, "freed_bytes")),
+           cJSON_GetArraySize(json_member(result, "evicted")));
 }
 
 static void print_breaker(const struct ctl *ctl, const cJSON *result)

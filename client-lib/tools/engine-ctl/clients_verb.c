@@ -4,22 +4,45 @@
 #include "engine-ctl/verb.h"
 
 static void print_clients(const struct ctl *ctl, const cJSON *result);
+static void print_closed(const struct ctl *ctl, const cJSON *result);
 
 int verb_clients(struct ctl *ctl, const struct verb_input *input)
 {
-    struct json_answer answer;
-    int rc;
+    cJSON *params;
 
-    (void)input;
-    if (ctl->json)
-        return ctl_call_and_print(ctl, "client.list", NULL);
-    rc = ctl_call(ctl, "client.list", NULL, &answer);
-    if (rc == EXIT_DONE) {
-        print_clients(ctl, answer.tree);
-        rc = ctl_flush();
+    if (input->options[0] == NULL)
+        return ctl_show(ctl, "client.list", NULL, print_clients);
+    params = cJSON_CreateObject();
+    cJSON_AddTrueToObject(params, "closed");
+    return ctl_show(ctl, "client.list", params, print_closed);
+}
+
+static void print_closed(const struct ctl *ctl, const cJSON *result)
+{
+    static const struct column columns[] = {
+        { "ID", true },   { "NAME", false },  { "PID", true },
+        { "UID", true },  { "LASTED", true }, { "READ", true },
+        { "SENT", true }, { "LOST", true },   { "REASON", false },
+    };
+    struct table table = { .columns = columns, .column_count = 9 };
+    const cJSON *client;
+    char text[TEXT_BYTES];
+
+    cJSON_ArrayForEach(client, json_member(result, "items"))
+    {
+        table_cell(&table, "%.0f", json_number(client, "client_id"));
+        table_cell(&table, "%s", json_text(client, "name"));
+        table_cell(&table, "%.0f", json_number(client, "pid"));
+        table_cell(&table, "%.0f", json_number(client, "uid"));
+        table_cell(
+            &table, "%s",
+            duration_text(text, json_number(client, "ended_ns") - json_number(client, "since_ns")));
+        table_cell(&table, "%s", bytes_text(text, json_number(client, "received_bytes")));
+        table_cell(&table, "%s", bytes_text(text, json_number(client, "sent_bytes")));
+        table_cell(&table, "%.0f", json_number(client, "lost_notifications"));
+        table_cell(&table, "%s", json_text(client, "reason"));
     }
-    json_answer_finish(&answer);
-    return rc;
+    table_print(&table, stdout, ctl->colours);
 }
 
 static void print_clients(const struct ctl *ctl, const cJSON *result)

@@ -6,9 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef void print_fn(const struct ctl *ctl, const cJSON *result);
+#include "proto/tables/nearest.h"
 
-static int call(struct ctl *ctl, const char *method, cJSON *params, print_fn *print);
+static int find_checkpoint(struct ctl *ctl, const char *name, long long *number);
+static cJSON *raw_number(long long number);
 static int usage_number(const char *verb, const char *what, const char *text);
 static void print_clocks(const struct ctl *ctl, const cJSON *result);
 static void print_checkpoint(const struct ctl *ctl, const cJSON *result);
@@ -18,19 +19,19 @@ static void print_time(const struct ctl *ctl, const cJSON *result);
 int verb_clock_get(struct ctl *ctl, const struct verb_input *input)
 {
     (void)input;
-    return call(ctl, "clock.get", cJSON_CreateObject(), print_clocks);
+    return ctl_show(ctl, "clock.get", cJSON_CreateObject(), print_clocks);
 }
 
 int verb_clock_pause(struct ctl *ctl, const struct verb_input *input)
 {
     (void)input;
-    return call(ctl, "clock.pause", cJSON_CreateObject(), print_time);
+    return ctl_show(ctl, "clock.pause", cJSON_CreateObject(), print_time);
 }
 
 int verb_clock_resume(struct ctl *ctl, const struct verb_input *input)
 {
     (void)input;
-    return call(ctl, "clock.resume", cJSON_CreateObject(), print_time);
+    return ctl_show(ctl, "clock.resume", cJSON_CreateObject(), print_time);
 }
 
 /* The scale goes out as the text that it is, so that no digit is lost; the daemon knows its range. */
@@ -39,7 +40,7 @@ int verb_clock_scale(struct ctl *ctl, const struct verb_input *input)
     cJSON *params = cJSON_CreateObject();
 
     cJSON_AddStringToObject(params, "scale", input->arguments[0]);
-    return call(ctl, "clock.scale", params, print_time);
+    return ctl_show(ctl, "clock.scale", params, print_time);
 }
 
 int verb_clock_checkpoint(struct ctl *ctl, const struct verb_input *input)
@@ -48,24 +49,62 @@ int verb_clock_checkpoint(struct ctl *ctl, const struct verb_input *input)
 
     if (input->arguments[0] != NULL)
         cJSON_AddStringToObject(params, "name", input->arguments[0]);
-    return call(ctl, "clock.checkpoint", params, print_checkpoint);
+    return ctl_show(ctl, "clock.checkpoint", params, print_checkpoint);
 }
 
 int verb_clock_rollback(struct ctl *ctl, const struct verb_input *input)
 {
-    const char *time = input->options[0];
+    const char *time = input->options[0], *checkpoint = input->arguments[0];
     cJSON *params;
     long long number;
+    int rc;
 
-    if ((time != NULL) == (input->arguments[0] != NULL))
+    if ((time != NULL) == (checkpoint != NULL))
         return ctl_fail(EXIT_USAGE, "clock rollback: expected a checkpoint or --time, one of them");
-    if (!verb_number(time != NULL ? time : input->arguments[0], 0, INT64_MAX, &number))
-        return usage_number("rollback", time != NULL ? "--time" : "checkpoint",
-                            time != NULL ? time : input->arguments[0]);
+    if (time != NULL && !verb_number(time, 0, INT64_MAX, &number))
+        return usage_number("rollback", "--time", time);
+    if (time == NULL && !verb_number(checkpoint, 0, INT64_MAX, &number)) {
+        rc = find_checkpoint(ctl, checkpoint, &number);
+        if (rc != EXIT_DONE)
+            return rc;
+    }
     params = cJSON_CreateObject();
-    cJSON_AddItemToObject(params, time != NULL ? "game_ns" : "checkpoint_id",
-                          cJSON_CreateRaw(time != NULL ? time : input->arguments[0]));
-    return call(ctl, "clock.rollback", params, print_time);
+    cJSON_AddItemToObject(params, time != NULL ? "game_ns" : "checkpoint_id", raw_number(number));
+    return ctl_show(ctl, "clock.rollback", params, print_time);
+}
+
+/* The newest checkpoint of this name. */
+static int find_checkpoint(struct ctl *ctl, const char *name, long long *number)
+{
+    struct json_answer answer;
+    struct ec_nearest nearest;
+    const cJSON *checkpoint;
+    int rc = ctl_call(ctl, "clock.get", NULL, &answer);
+
+    *number = 0;
+    ec_nearest_init(&nearest, name, strlen(name));
+    cJSON_ArrayForEach(checkpoint, json_member(rc == EXIT_DONE ? answer.tree : NULL, "checkpoints"))
+    {
+        ec_nearest_offer(&nearest, json_text(checkpoint, "name"));
+        if (strcmp(json_text(checkpoint, "name"), name) == 0 &&
+            json_number(checkpoint, "checkpoint_id") > (double)*number)
+            *number = (long long)json_number(checkpoint, "checkpoint_id");
+    }
+    if (rc == EXIT_DONE && *number == 0)
+        rc = ctl_fail(EXIT_ANSWERED_ERROR, "clock rollback: there is no checkpoint %s%s%s%s", name,
+                      nearest.best != NULL ? ", did you mean " : "",
+                      nearest.best != NULL ? nearest.best : "", nearest.best != NULL ? "?" : "");
+    json_answer_finish(&answer);
+    return rc;
+}
+
+/* A double would lose digits. */
+static cJSON *raw_number(long long number)
+{
+    char text[32];
+
+    snprintf(text, sizeof text, "%lld", number);
+    return cJSON_CreateRaw(text);
 }
 
 int verb_clock_step(struct ctl *ctl, const struct verb_input *input)
@@ -78,7 +117,7 @@ int verb_clock_step(struct ctl *ctl, const struct verb_input *input)
     params = cJSON_CreateObject();
     cJSON_AddStringToObject(params, "name", input->arguments[0]);
     cJSON_AddNumberToObject(params, "steps", (double)steps);
-    return call(ctl, "clock.step.advance", params, print_clocks);
+    return ctl_show(ctl, "clock.step.advance", params, print_clocks);
 }
 
 int verb_clock_create(struct ctl *ctl, const struct verb_input *input)
@@ -99,7 +138,7 @@ int verb_clock_create(struct ctl *ctl, const struct verb_input *input)
         else
             cJSON_AddStringToObject(params, "late", late);
     }
-    return call(ctl, "clock.step.create", params, print_clocks);
+    return ctl_show(ctl, "clock.step.create", params, print_clocks);
 }
 
 int verb_clock_rate(struct ctl *ctl, const struct verb_input *input)
@@ -108,7 +147,7 @@ int verb_clock_rate(struct ctl *ctl, const struct verb_input *input)
 
     cJSON_AddStringToObject(params, "name", input->arguments[0]);
     cJSON_AddStringToObject(params, "hz", input->arguments[1]);
-    return call(ctl, "clock.step.rate", params, print_clocks);
+    return ctl_show(ctl, "clock.step.rate", params, print_clocks);
 }
 
 int verb_clock_group(struct ctl *ctl, const struct verb_input *input)
@@ -116,27 +155,7 @@ int verb_clock_group(struct ctl *ctl, const struct verb_input *input)
     cJSON *params = cJSON_CreateObject();
 
     cJSON_AddStringToObject(params, "name", input->arguments[0]);
-    return call(ctl, "clock.group.get", params, print_group);
-}
-
-static int call(struct ctl *ctl, const char *method, cJSON *params, print_fn *print)
-{
-    struct json_answer answer;
-    char *text = json_params(params);
-    int rc;
-
-    if (ctl->json) {
-        rc = ctl_call_and_print(ctl, method, text);
-    } else {
-        rc = ctl_call(ctl, method, text, &answer);
-        if (rc == EXIT_DONE) {
-            print(ctl, answer.tree);
-            rc = ctl_flush();
-        }
-        json_answer_finish(&answer);
-    }
-    cJSON_free(text);
-    return rc;
+    return ctl_show(ctl, "clock.group.get", params, print_group);
 }
 
 static int usage_number(const char *verb, const char *what, const char *text)

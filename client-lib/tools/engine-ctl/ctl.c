@@ -4,14 +4,20 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <engine-core/client.h>
+
+#include "engine-ctl/json_read.h"
+#include "proto/tables.h"
 
 #define PROTOCOL "1"
 
 static int say_error(const struct ctl *ctl, const char *method, int rc,
                      const struct json_answer *answer, const struct ec_error *why);
+static bool can_be_rehearsed(const char *method, const char *params);
+static char *add_dry_run(const char *params);
 
 int ctl_connect(struct ctl *ctl)
 {
@@ -37,15 +43,82 @@ int ctl_connect(struct ctl *ctl)
 
 int ctl_call(struct ctl *ctl, const char *method, const char *params, struct json_answer *answer)
 {
+    const bool is_rehearsal = ctl->dry_run && can_be_rehearsed(method, params);
     struct ec_error why = { 0 };
+    char *with_dry_run = NULL;
     int rc;
 
     *answer = (struct json_answer) { 0 };
     rc = ctl_connect(ctl);
     if (rc != EXIT_DONE)
         return rc;
+    if (is_rehearsal) {
+        with_dry_run = add_dry_run(params);
+        params = with_dry_run;
+    }
     rc = json_socket_call(&ctl->socket, method, params, answer, &why);
-    return rc == EC_OK ? EXIT_DONE : say_error(ctl, method, rc, answer, &why);
+    free(with_dry_run);
+    if (rc < 0)
+        return say_error(ctl, method, rc, answer, &why);
+    if (!is_rehearsal || ctl->json)
+        return EXIT_DONE;
+    printf("would %s\n", json_text(answer->tree, "would"));
+    rc = ctl_flush();
+    return rc == EXIT_DONE ? EXIT_REHEARSED : rc;
+}
+
+int ctl_show(struct ctl *ctl, const char *method, cJSON *params, ctl_print_fn *print)
+{
+    char *text = params != NULL ? json_params(params) : NULL;
+    struct json_answer answer;
+    int rc;
+
+    if (ctl->json) {
+        rc = ctl_call_and_print(ctl, method, text);
+    } else {
+        rc = ctl_call(ctl, method, text, &answer);
+        if (rc == EXIT_DONE) {
+            print(ctl, answer.tree);
+            rc = ctl_flush();
+        }
+        json_answer_finish(&answer);
+    }
+    cJSON_free(text);
+    return rc;
+}
+
+int ctl_follow(struct ctl *ctl, const char *method, cJSON *params, const char *notification,
+               ctl_take_fn *take, void *context)
+{
+    char *text = json_params(params);
+    struct json_answer answer = { 0 };
+    struct ec_error why = { 0 };
+    int rc = ctl_call(ctl, method, text, &answer);
+
+    cJSON_free(text);
+    json_answer_finish(&answer);
+    if (rc != EXIT_DONE)
+        return rc;
+    do {
+        const int status = json_socket_next(&ctl->socket, notification, &answer, &why);
+
+        if (status < 0)
+            rc = ctl_fail(ctl_exit_code(status), "%s: %s", method, why.text);
+        else
+            rc = take(ctl, &answer, context);
+        json_answer_finish(&answer);
+        if (rc == EXIT_GO_ON && ctl_flush() != EXIT_DONE)
+            rc = EXIT_ANSWERED_ERROR;
+    } while (rc == EXIT_GO_ON);
+    return rc;
+}
+
+bool ctl_print_line(const struct ctl *ctl, const struct json_answer *notification)
+{
+    if (!ctl->json && ctl->terminal)
+        return false;
+    printf("%.*s\n", (int)notification->result_bytes, notification->result);
+    return true;
 }
 
 int ctl_call_and_print(struct ctl *ctl, const char *method, const char *params)
@@ -109,4 +182,30 @@ static int say_error(const struct ctl *ctl, const char *method, int rc,
     else
         ctl_fail(0, "%s: %s", method, why->text);
     return ctl_exit_code(rc);
+}
+
+static bool can_be_rehearsed(const char *method, const char *params)
+{
+    if (params != NULL && params[strspn(params, " \t")] != '{')
+        return false; /* the daemon says what is wrong with it */
+    for (size_t i = 0; i < EC_COMMANDS; i++) {
+        if (strcmp(ec_commands[i].method, method) != 0)
+            continue;
+        for (size_t p = 0; p < ec_commands[i].param_count; p++)
+            if (strcmp(ec_commands[i].params[p].name, "dry_run") == 0)
+                return true;
+    }
+    return false;
+}
+
+/* The params with one member more. */
+static char *add_dry_run(const char *params)
+{
+    const char *members = params != NULL ? strchr(params, '{') + 1 : "}";
+    const bool is_empty = members[strspn(members, " \t")] == '}';
+    char *text = NULL;
+
+    if (asprintf(&text, "{\"dry_run\":true%s%s", is_empty ? "" : ",", members) < 0)
+        abort(); /* a few bytes: nothing would work any more */
+    return text;
 }

@@ -23,7 +23,7 @@ int main(int argc, char **argv)
     if (rc == EXIT_DONE && verb != NULL)
         rc = verb->run(&ctl, &input);
     json_socket_close(&ctl.socket);
-    return rc;
+    return rc == EXIT_REHEARSED ? EXIT_DONE : rc;
 }
 
 /* Who starts us with stdout closed must not get the output into the socket, which would have its

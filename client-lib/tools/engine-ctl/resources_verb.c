@@ -6,8 +6,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-static int call_with(struct ctl *ctl, const char *method, cJSON *params,
-                     void (*print)(const struct ctl *ctl, const cJSON *result));
 static void print_lists(const struct ctl *ctl, const cJSON *result);
 static void print_loaded(const struct ctl *ctl, const cJSON *result);
 static void print_evicted(const struct ctl *ctl, const cJSON *result);
@@ -16,7 +14,7 @@ static void print_mounts(const struct ctl *ctl, const cJSON *result);
 int verb_resources_list(struct ctl *ctl, const struct verb_input *input)
 {
     (void)input;
-    return call_with(ctl, "resource.list", cJSON_CreateObject(), print_lists);
+    return ctl_show(ctl, "resource.list", cJSON_CreateObject(), print_lists);
 }
 
 int verb_resources_load(struct ctl *ctl, const struct verb_input *input)
@@ -24,7 +22,7 @@ int verb_resources_load(struct ctl *ctl, const struct verb_input *input)
     cJSON *params = cJSON_CreateObject();
 
     cJSON_AddStringToObject(params, "group", input->arguments[0]);
-    return call_with(ctl, "resource.load", params, print_loaded);
+    return ctl_show(ctl, "resource.load", params, print_loaded);
 }
 
 int verb_resources_evict(struct ctl *ctl, const struct verb_input *input)
@@ -43,7 +41,7 @@ int verb_resources_evict(struct ctl *ctl, const struct verb_input *input)
         cJSON_AddStringToObject(params, "group", input->arguments[0]);
     if (bytes > 0)
         cJSON_AddNumberToObject(params, "bytes", (double)bytes);
-    return call_with(ctl, "resource.evict", params, print_evicted);
+    return ctl_show(ctl, "resource.evict", params, print_evicted);
 }
 
 /* The daemon knows nothing of our working directory, so the path goes out whole. */
@@ -54,28 +52,7 @@ int verb_resources_mount(struct ctl *ctl, const struct verb_input *input)
 
     cJSON_AddStringToObject(params, "path", path != NULL ? path : input->arguments[0]);
     free(path);
-    return call_with(ctl, "resource.mount", params, print_mounts);
-}
-
-static int call_with(struct ctl *ctl, const char *method, cJSON *params,
-                     void (*print)(const struct ctl *ctl, const cJSON *result))
-{
-    struct json_answer answer;
-    char *text = json_params(params);
-    int rc;
-
-    if (ctl->json) {
-        rc = ctl_call_and_print(ctl, method, text);
-    } else {
-        rc = ctl_call(ctl, method, text, &answer);
-        if (rc == EXIT_DONE) {
-            print(ctl, answer.tree);
-            rc = ctl_flush();
-        }
-        json_answer_finish(&answer);
-    }
-    cJSON_free(text);
-    return rc;
+    return ctl_show(ctl, "resource.mount", params, print_mounts);
 }
 
 static void print_lists(const struct ctl *ctl, const cJSON *result)

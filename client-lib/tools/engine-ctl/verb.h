@@ -45,6 +45,8 @@ struct verb {
 
 extern const struct verb verbs[];
 extern const size_t verb_count;
+extern const struct verb_option verb_globals[]; /* options of all verbs */
+extern const size_t verb_global_count;
 
 /* Understand a command line: global options set ctl, the rest fills verb and input.
  *
@@ -88,6 +90,24 @@ int verb_clock_step(struct ctl *ctl, const struct verb_input *input);
 int verb_clock_create(struct ctl *ctl, const struct verb_input *input);
 int verb_clock_rate(struct ctl *ctl, const struct verb_input *input);
 int verb_clock_group(struct ctl *ctl, const struct verb_input *input);
+int verb_timer_arm(struct ctl *ctl, const struct verb_input *input);
+int verb_timer_cancel(struct ctl *ctl, const struct verb_input *input);
+int verb_timer_list(struct ctl *ctl, const struct verb_input *input);
+int verb_config_show(struct ctl *ctl, const struct verb_input *input);
+int verb_config_get(struct ctl *ctl, const struct verb_input *input);
+int verb_config_set(struct ctl *ctl, const struct verb_input *input);
+int verb_config_reload(struct ctl *ctl, const struct verb_input *input);
+int verb_config_check(struct ctl *ctl, const struct verb_input *input);
+int verb_config_schema(struct ctl *ctl, const struct verb_input *input);
+int verb_log_level(struct ctl *ctl, const struct verb_input *input);
+int verb_log_tail(struct ctl *ctl, const struct verb_input *input);
+int verb_telemetry_get(struct ctl *ctl, const struct verb_input *input);
+int verb_telemetry_tail(struct ctl *ctl, const struct verb_input *input);
+int verb_telemetry_history(struct ctl *ctl, const struct verb_input *input);
+int verb_wait(struct ctl *ctl, const struct verb_input *input);
+int verb_doctor(struct ctl *ctl, const struct verb_input *input);
+int verb_top(struct ctl *ctl, const struct verb_input *input);
+int verb_completion(struct ctl *ctl, const struct verb_input *input);
 int verb_record(struct ctl *ctl, const struct verb_input *input);
 int verb_replay(struct ctl *ctl, const struct verb_input *input);
 int verb_run(struct ctl *ctl, const struct verb_input *input);

@@ -6,22 +6,28 @@
 #include <string.h>
 
 #include "proto/tables.h"
+#include "proto/tables/nearest.h"
 
 #define WORDS_MAX 8
 #define OPTIONS_MAX 40
 #define TIMEOUT_S_MAX 86400
 #define SHAPE_BYTES 48
+#define HINT_BYTES 96
 
-enum { SOCKET, JSON, TIMEOUT, HELP, VERSION, GLOBALS };
+enum { SOCKET, JSON, TIMEOUT, DRY_RUN, HELP, VERSION, GLOBALS };
 
-static const struct verb_option globals[GLOBALS] = {
+const struct verb_option verb_globals[] = {
     [SOCKET] = { "socket", "PATH", false,
                  "Control socket; default: $ENGINE_CORE_SOCKET, then the user's, then the system's." },
     [JSON] = { "json", NULL, false, "Print results as JSON, one a line." },
     [TIMEOUT] = { "timeout", "SECONDS", false, "Wait this long for an answer; default 30." },
+    [DRY_RUN] = { "dry-run", NULL, false,
+                  "Change nothing: say what would happen, or the error that would come." },
     [HELP] = { "help", NULL, false, "Print this, or the help of a verb." },
     [VERSION] = { "version", NULL, false, "Print the version." },
 };
+
+const size_t verb_global_count = GLOBALS;
 
 /* Words and options, before it is known whose options they are. */
 struct command_line {
@@ -45,6 +51,9 @@ static int fill_input(const struct verb *verb, const struct command_line *line, 
                       struct verb_input *input);
 static int apply_globals(struct ctl *ctl, const struct command_line *line);
 static int no_verb(const struct command_line *line);
+static int no_option(const char *text);
+static const char *meant(const struct ec_nearest *nearest, const char *dashes,
+                         char hint[HINT_BYTES]);
 static int print_help(const struct command_line *line);
 static bool belongs_to(const struct verb *verb, const struct command_line *line);
 static void print_verb(const struct verb *verb);
@@ -130,13 +139,13 @@ static bool runs_program(const struct command_line *line)
 static int split_option(char **argv, int *at, int argc, struct command_line *line)
 {
     const char *text = argv[*at], *value = NULL;
-    const struct verb_option *option = option_of(globals, GLOBALS, text, &value);
+    const struct verb_option *option = option_of(verb_globals, GLOBALS, text, &value);
     const bool global = option != NULL;
 
     if (option == NULL)
         option = any_option(text, &value);
     if (option == NULL)
-        return ctl_fail(EXIT_USAGE, "there is no option %s; try engine-ctl --help", text);
+        return no_option(text);
     if (option->value == NULL && value != NULL)
         return ctl_fail(EXIT_USAGE, "--%s takes no value", option->name);
     if (option->value != NULL && value == NULL && !option->value_optional) {
@@ -146,7 +155,7 @@ static int split_option(char **argv, int *at, int argc, struct command_line *lin
     }
     value = value == NULL ? "" : value;
     if (global) {
-        line->globals[option - globals] = value;
+        line->globals[option - verb_globals] = value;
     } else if (line->option_count == OPTIONS_MAX) {
         return ctl_fail(EXIT_USAGE, "too many options, from %s on", text);
     } else {
@@ -202,12 +211,52 @@ static const struct verb *find_verb(const struct command_line *line, size_t *wor
 static int no_verb(const struct command_line *line)
 {
     const char *first = line->words[0];
+    char name[128], hint[HINT_BYTES];
+    struct ec_nearest nearest;
 
     for (size_t i = 0; i < verb_count; i++)
         if (line->word_count == 1 && belongs_to(&verbs[i], line))
             return ctl_fail(EXIT_USAGE, "%s what? Try engine-ctl %s --help", first, first);
-    return ctl_fail(EXIT_USAGE, "there is no verb \"%s%s%s\"; try engine-ctl --help", first,
-                    line->word_count > 1 ? " " : "", line->word_count > 1 ? line->words[1] : "");
+    snprintf(name, sizeof name, "%s%s%s", first, line->word_count > 1 ? " " : "",
+             line->word_count > 1 ? line->words[1] : "");
+    ec_nearest_init(&nearest, name, strlen(name));
+    for (size_t i = 0; i < verb_count; i++)
+        ec_nearest_offer(&nearest, verbs[i].name);
+    if (nearest.best == NULL && line->word_count > 1) { /* the second may be an argument */
+        ec_nearest_init(&nearest, first, strlen(first));
+        for (size_t i = 0; i < verb_count; i++)
+            ec_nearest_offer(&nearest, verbs[i].name);
+    }
+    return ctl_fail(EXIT_USAGE, "there is no verb \"%s\"%s; try engine-ctl --help", name,
+                    meant(&nearest, "", hint));
+}
+
+static int no_option(const char *text)
+{
+    const size_t bytes = strcspn(text, "=");
+    struct ec_nearest nearest;
+    char hint[HINT_BYTES];
+
+    ec_nearest_init(&nearest, text + 2, bytes > 2 ? bytes - 2 : 0);
+    for (size_t i = 0; i < GLOBALS; i++)
+        ec_nearest_offer(&nearest, verb_globals[i].name);
+    for (size_t v = 0; v < verb_count; v++)
+        for (size_t i = 0; i < VERB_OPTIONS_MAX && verbs[v].options[i].name != NULL; i++)
+            ec_nearest_offer(&nearest, verbs[v].options[i].name);
+    if (bytes < 3 || text[1] != '-')
+        nearest.best = NULL;
+    return ctl_fail(EXIT_USAGE, "there is no option %s%s; try engine-ctl --help", text,
+                    meant(&nearest, "--", hint));
+}
+
+/* ", did you mean NAME?", or nothing. */
+static const char *meant(const struct ec_nearest *nearest, const char *dashes,
+                         char hint[HINT_BYTES])
+{
+    hint[0] = '\0';
+    if (nearest->best != NULL)
+        snprintf(hint, HINT_BYTES, ", did you mean %s%s?", dashes, nearest->best);
+    return hint;
 }
 
 /* How many words of the line name this verb; 0: it is another one. */
@@ -231,6 +280,19 @@ static bool is_repeatable(const struct verb_option *option)
     return bytes > 3 && strcmp(option->value + bytes - 3, "...") == 0;
 }
 
+/* The option is that of another verb. */
+static int no_option_here(const struct verb *verb, const char *name)
+{
+    struct ec_nearest nearest;
+    char hint[HINT_BYTES];
+
+    ec_nearest_init(&nearest, name, strlen(name));
+    for (size_t i = 0; i < VERB_OPTIONS_MAX && verb->options[i].name != NULL; i++)
+        ec_nearest_offer(&nearest, verb->options[i].name);
+    return ctl_fail(EXIT_USAGE, "%s: there is no option --%s here%s; try engine-ctl %s --help",
+                    verb->name, name, meant(&nearest, "--", hint), verb->name);
+}
+
 static int fill_input(const struct verb *verb, const struct command_line *line, size_t words,
                       struct verb_input *input)
 {
@@ -251,9 +313,7 @@ static int fill_input(const struct verb *verb, const struct command_line *line, 
                strcmp(verb->options[row].name, line->options[i][0]) != 0)
             row++;
         if (row == VERB_OPTIONS_MAX || verb->options[row].name == NULL)
-            return ctl_fail(EXIT_USAGE,
-                            "%s: there is no option --%s here; try engine-ctl %s --help",
-                            verb->name, line->options[i][0], verb->name);
+            return no_option_here(verb, line->options[i][0]);
         if (!is_repeatable(&verb->options[row]))
             input->options[row] = line->options[i][1];
         else if (input->list_count < VERB_LIST_MAX) {
@@ -272,6 +332,7 @@ static int apply_globals(struct ctl *ctl, const struct command_line *line)
 
     ctl->socket_path = line->globals[SOCKET];
     ctl->json = line->globals[JSON] != NULL;
+    ctl->dry_run = line->globals[DRY_RUN] != NULL;
     if (line->globals[TIMEOUT] != NULL) {
         if (!verb_number(line->globals[TIMEOUT], 1, TIMEOUT_S_MAX, &timeout_s))
             return ctl_fail(EXIT_USAGE, "--timeout is \"%s\", expected 1..%d",
@@ -292,7 +353,7 @@ static int print_help(const struct command_line *line)
              "Usage: engine-ctl [OPTION...] VERB [ARGUMENT...]\n\nVerbs:");
     for (size_t i = 0; i < verb_count; i++) {
         if (line->word_count == 0)
-            printf("  %-16s %-16s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].help);
+            printf("  %-18s %-16s %s\n", verbs[i].name, verbs[i].arguments, verbs[i].help);
         else if (belongs_to(&verbs[i], line)) {
             print_verb(&verbs[i]);
             any = true;
@@ -301,7 +362,7 @@ static int print_help(const struct command_line *line)
     if (!any)
         return no_verb(line);
     puts(line->word_count == 0 ? "\nOptions:" : "Options of all verbs:");
-    print_options(globals, GLOBALS);
+    print_options(verb_globals, GLOBALS);
     if (line->word_count == 0) {
         puts("\nExit status: 0 done, 1 the daemon answered an error, 2 usage, 3 no daemon,\n"
              "4 no answer in time, 5 not permitted, 6 incompatible versions.\n\nMethods of call:");

@@ -1,0 +1,16 @@
+/* duration.h - durations and amounts on the command line: "250ms", "1.5s", "2GiB".
+ *
+ * Thread: any. */
+#ifndef ENGINE_CTL_DURATION_H
+#define ENGINE_CTL_DURATION_H
+
+#include <stdbool.h>
+
+/* In ns: a number with ns, us, ms, s, min or h; without a unit it is seconds. false: it is none, negative,
+ * or beyond 2^63 ns. */
+bool duration_parse(const char *text, long long *ns);
+
+/* A number, with KiB, MiB, GiB or TiB, or a unit of time, which makes it ns. */
+bool amount_parse(const char *text, double *amount);
+
+#endif
