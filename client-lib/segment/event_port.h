@@ -35,7 +35,8 @@
  * reader finds in a port is a stranger's: lengths are loaded once and bounded, positions masked. What
  * a publisher finds in a cursor is a stranger's: outside of the ring it marks the reader broken.
  *
- * Model: tests/models/event_port.pml and tests/models/event_sleep.pml, store buffers included. */
+ * Models: tests/models/event_port.pml, event_block.pml, event_cursor.pml and event_sleep.pml, store buffers
+ * included. */
 #ifndef EC_SEGMENT_EVENT_PORT_H
 #define EC_SEGMENT_EVENT_PORT_H
 
