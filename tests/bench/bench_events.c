@@ -83,6 +83,25 @@ static const struct bus_bench stream = {
 };
 static const struct bus_bench fan = { .bytes = 64, .readers = 4, .batch = BATCH, .sleeping = true };
 
+static const struct bus_bench eight = {
+    .bytes = 64, .readers = 8, .batch = BATCH, .sleeping = true
+};
+static const struct bus_bench one_sleeper = {
+    .bytes = 64, .readers = 1, .batch = BATCH, .sleeping = true
+};
+static const struct bus_bench spinning = {
+    .bytes = 64, .readers = 1, .sleeping = true, .spin_ns = 100000
+};
+static const struct bus_bench in_loop = { .bytes = 64, .readers = 1, .in_loop = true };
+static const struct bus_bench lossy = { .bytes = 64, .readers = 1, .lossy = true };
+static const struct bus_bench precise = {
+    .bytes = 64, .readers = 1, .batch = BATCH, .stamp_each = true
+};
+static const struct bus_bench recorded = {
+    .bytes = 64, .readers = 1, .batch = BATCH, .recorded = true
+};
+static const struct bus_bench large = { .bytes = 1024, .batch = BATCH };
+
 static const struct kernel_bench kernel_64 = { .bytes = 64, .readers = 1 };
 static const struct kernel_bench kernel_1024 = { .bytes = 1024, .readers = 1 };
 static const struct kernel_bench kernel_4 = { .bytes = 64, .readers = 4 };
@@ -127,6 +146,14 @@ static const struct {
       OURS(bus_publish, four),
       { .name = "1 reader", .run = bus_publish, .context = &one },
       false },
+    { { .name = "events.publish_fanout", .unit = "ns", .op = "<=", .goal = 1.2 },
+      OURS(bus_publish, eight),
+      { .name = "1 reader, ours 8 that may sleep", .run = bus_publish, .context = &one_sleeper },
+      false },
+    { { .name = "events.precise_stamp", .unit = "ns" },
+      OURS(bus_publish, precise),
+      { .name = "a stamp per batch of 16", .run = bus_publish, .context = &one },
+      false },
     { { .name = "events.latency_poll_64", .unit = "ns", .op = "<=", .goal = 1.12 },
       OURS(bus_round_trip, alone),
       { .name = "bare line echo", .run = line_round_trip, .context = &kernel_64 },
@@ -139,6 +166,10 @@ static const struct {
       OURS(bus_round_trip, kib),
       { .name = "bare line echo", .run = line_round_trip, .context = &kernel_1024 },
       false },
+    { { .name = "events.latency_poll_1024", .unit = "ns", .op = "<=", .goal = 0.14 },
+      OURS(bus_round_trip, kib),
+      ICEORYX("round_trip", "1024"),
+      true },
     { { .name = "events.latency_block", .unit = "ns", .op = "<=", .goal = 1.05 },
       OURS(bus_round_trip, asleep),
       { .name = "bare eventfd", .run = eventfd_round_trip, .context = &kernel_64 },
@@ -146,6 +177,18 @@ static const struct {
     { { .name = "events.latency_block", .unit = "ns", .op = "<=", .goal = 0.35, .shared = true },
       OURS(bus_round_trip, asleep),
       ZEROMQ("round_trip"),
+      false },
+    { { .name = "events.latency_epoll", .unit = "ns", .op = "<=", .goal = 1.1 },
+      OURS(bus_round_trip, in_loop),
+      { .name = "bare eventfd in epoll", .run = epoll_round_trip, .context = &kernel_64 },
+      false },
+    { { .name = "events.adaptive_spin", .unit = "ns", .op = "<=", .goal = 0.06 },
+      OURS(bus_round_trip, spinning),
+      { .name = "without spinning", .run = bus_round_trip, .context = &asleep },
+      false },
+    { { .name = "events.lossy_check", .unit = "ns", .op = "<=", .goal = 1.1 },
+      OURS(bus_round_trip, lossy),
+      { .name = "reliable", .run = bus_round_trip, .context = &alone },
       false },
     { { .name = "events.throughput", .unit = "M/s", .op = ">=", .goal = 20, .shared = true },
       OURS(bus_throughput, stream),
@@ -166,6 +209,32 @@ static const struct {
     { { .name = "events.dead_reader", .unit = "us", .op = "<=", .goal = 2, .shared = true },
       OURS(bus_dead_reader, alone),
       { .name = "bare socket hang-up", .run = socket_dead },
+      false },
+    { { .name = "events.daemon_killed",
+        .unit = "after/before",
+        .op = ">=",
+        .goal = 0.95,
+        .pairs = 5,
+        .shared = true },
+      OURS(bus_daemon_killed, one),
+      { 0 },
+      false },
+    { { .name = "events.daemon_killed_lost",
+        .unit = "events",
+        .op = "<=",
+        .goal = 0,
+        .pairs = 5,
+        .shared = true },
+      OURS(bus_daemon_killed_lost, one),
+      { 0 },
+      false },
+    { { .name = "events.record", .unit = "ns", .op = "<=", .goal = 1.1 },
+      OURS(bus_publish, recorded),
+      { .name = "not recorded", .run = bus_publish, .context = &one },
+      false },
+    { { .name = "events.record_rate", .unit = "MB/s", .pairs = 5, .shared = true },
+      OURS(bus_record_rate, large),
+      { 0 },
       false },
     { { .name = "events.syscalls", .unit = "calls/M", .op = "<=", .goal = 0, .pairs = 5 },
       OURS(bus_system_calls, one),

@@ -8,12 +8,18 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct bus_bench {
     size_t bytes;     /* of a payload */
     unsigned readers; /* subscribers in processes of their own */
     unsigned batch;   /* events per batch; 0: each is committed alone */
     bool sleeping;    /* readers sleep in ec_subscriber_wait when there is nothing */
+    uint32_t spin_ns; /* for so long they may spin before that */
+    bool in_loop;     /* they sleep in a loop of libuv instead */
+    bool lossy;       /* nobody waits for them; they validate what they read */
+    bool stamp_each;  /* each event has a stamp of its own, not each batch */
+    bool recorded;    /* engine-ctl record is one more reader */
 };
 
 /* ns to fill and commit one event, while the readers are parked awake: bursts of 128, median. */
@@ -30,5 +36,11 @@ void bus_system_calls(const void *context);
 void bus_idle_wakes(const void *context);
 /* us from SIGKILL of a reader until the publisher no longer counts it. */
 void bus_dead_reader(const void *context);
+/* Events a second in the 5 s after SIGKILL of the daemon, by those in the 2 s before. */
+void bus_daemon_killed(const void *context);
+/* Events that a reliable reader did not get of those that were published then, in a second. */
+void bus_daemon_killed_lost(const void *context);
+/* MB a second that engine-ctl record writes while more than that is published. */
+void bus_record_rate(const void *context);
 
 #endif

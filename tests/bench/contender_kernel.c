@@ -8,6 +8,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -186,6 +187,7 @@ struct lines {
         alignas(128) unsigned char payload[BYTES_MAX];
     } there, back;
     int bell_there, bell_back;
+    int loop_back; /* an epoll descriptor of the one who measures */
     size_t bytes;
 };
 
@@ -313,6 +315,70 @@ void eventfd_round_trip(const void *context)
     if (lines->bell_there < 0 || lines->bell_back < 0)
         bench_fail("eventfd: %s", strerror(errno));
     measure_trips(lines, SHAPE_BLOCKS_SLEEPING, bell_echo, bell_trip);
+}
+
+/* ---- eventfds in epoll ----------------------------------------------------------------------- */
+
+static void await_bell(int epoll_fd, int bell_fd)
+{
+    struct epoll_event readable;
+    uint64_t rung;
+
+    if (epoll_wait(epoll_fd, &readable, 1, -1) != 1 || read(bell_fd, &rung, sizeof rung) < 0)
+        bench_fail("eventfd in epoll: %s", strerror(errno));
+}
+
+static int watch_bell(int bell_fd)
+{
+    struct epoll_event readable = { .events = EPOLLIN };
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+
+    if (epoll_fd < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, bell_fd, &readable) < 0)
+        bench_fail("epoll: %s", strerror(errno));
+    return epoll_fd;
+}
+
+static void loop_echo(struct bench_partner *parent, const void *context)
+{
+    struct lines *lines = *(struct lines *const *)context;
+    int epoll_fd = watch_bell(lines->bell_there);
+    uint64_t count;
+
+    bench_pin(1);
+    while (bench_partner_wait(parent, &count)) {
+        long switches = bench_switches();
+
+        for (uint64_t i = 0; i < count; i++) {
+            await_bell(epoll_fd, lines->bell_there);
+            bench_fill(lines->back.payload, bench_read(lines->there.payload, lines->bytes),
+                       lines->bytes);
+            if (write(lines->bell_back, &(uint64_t) { 1 }, sizeof(uint64_t)) < 0)
+                bench_fail("eventfd: %s", strerror(errno));
+        }
+        bench_partner_send(parent, (uint64_t)(bench_switches() - switches));
+    }
+}
+
+static void loop_trip(struct lines *lines, uint64_t value)
+{
+    bench_fill(lines->there.payload, value, lines->bytes);
+    if (write(lines->bell_there, &(uint64_t) { 1 }, sizeof(uint64_t)) < 0)
+        bench_fail("eventfd: %s", strerror(errno));
+    await_bell(lines->loop_back, lines->bell_back);
+    if (bench_read(lines->back.payload, lines->bytes) != value)
+        bench_fail("the echo differs");
+}
+
+void epoll_round_trip(const void *context)
+{
+    struct lines *lines = lines_new(context);
+
+    lines->bell_there = eventfd(0, EFD_NONBLOCK);
+    lines->bell_back = eventfd(0, EFD_NONBLOCK);
+    if (lines->bell_there < 0 || lines->bell_back < 0)
+        bench_fail("eventfd: %s", strerror(errno));
+    lines->loop_back = watch_bell(lines->bell_back);
+    measure_trips(lines, SHAPE_BLOCKS_SLEEPING, loop_echo, loop_trip);
 }
 
 /* ---- death ----------------------------------------------------------------------------------- */

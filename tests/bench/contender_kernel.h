@@ -22,6 +22,9 @@ void line_round_trip(const void *context);
 /* The limit with sleep: the payloads in shared memory, an eventfd each way. */
 void eventfd_round_trip(const void *context);
 
+/* The same in an epoll loop on each side. */
+void epoll_round_trip(const void *context);
+
 /* us from SIGKILL of a process until its end of a socket pair hangs up. */
 void socket_dead(const void *context);
 
