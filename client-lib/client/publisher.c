@@ -11,6 +11,7 @@
 
 #include "client/event_peers.h"
 #include "foundation/json/json_writer.h"
+#include "foundation/stamp_clock.h"
 
 #define RING_BYTES_DEFAULT (1024u * 1024)
 #define BLOCK_COUNT_DEFAULT 4u
@@ -35,6 +36,7 @@ struct ec_publisher {
     enum ec_stamp stamp;
     bool batch;
     bool stamped; /* this batch has its stamp */
+    struct ec_stamp_clock clock;
     struct cached_type cache[TYPE_CACHE];
 
     struct ec_client *client;
@@ -247,6 +249,7 @@ int ec_publisher_create(struct ec_client *client, const struct ec_publisher_desc
         free(made);
         return ec_error_prefix(why, rc, "create publisher %s", writer.name);
     }
+    ec_stamp_clock_init(&made->clock);
     ec_publisher_stamp(made);
     ec_event_peers_add_publisher(client->event_peers, made);
     await_readers(made);
@@ -278,14 +281,6 @@ void ec_publisher_destroy(struct ec_publisher *publisher)
 }
 
 /* ---- publishing ------------------------------------------------------------------------------ */
-
-static int64_t real_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 static void count(_Atomic uint64_t *counter, uint64_t n)
 {
@@ -352,7 +347,7 @@ int ec_publisher_claim(struct ec_publisher *publisher, uint64_t type, size_t byt
 int ec_publisher_claim_wait(struct ec_publisher *publisher, uint64_t type, size_t bytes,
                             int64_t timeout_ns, void **payload)
 {
-    int64_t start = real_ns();
+    int64_t start = ec_real_ns();
 
     for (int spins = 0;; spins++) {
         int rc = ec_publisher_claim(publisher, type, bytes, payload);
@@ -360,7 +355,7 @@ int ec_publisher_claim_wait(struct ec_publisher *publisher, uint64_t type, size_
         if (rc != EC_AGAIN)
             return rc;
         ec_port_flush(&publisher->writer); /* an open batch must not hold its own readers back */
-        if (real_ns() - start >= timeout_ns)
+        if (ec_real_ns() - start >= timeout_ns)
             return EC_ERR_TIMEOUT;
         if (spins >= WAIT_SPINS)
             nanosleep(&(struct timespec) { .tv_nsec = WAIT_SLEEP_NS }, NULL);
@@ -371,7 +366,7 @@ void ec_publisher_stamp(struct ec_publisher *publisher)
 {
     const struct ec_clock_page *clock = ec_client_clock(publisher->client);
 
-    publisher->header.time_ns = real_ns();
+    publisher->header.time_ns = ec_stamp_clock_ns(&publisher->clock);
     publisher->header.step =
         clock == NULL ? 0 : atomic_load_explicit(&clock->step[0].step, memory_order_relaxed);
 }

@@ -415,30 +415,58 @@ static void show_keyframe(struct ec_port_writer *writer)
     atomic_store_explicit(&port->keyframe, writer->sequence + 1, memory_order_release);
 }
 
+/* Two halves of a word of the header, the first one at the lower address. */
+static uint64_t pair(uint32_t first, uint32_t second)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return (uint64_t)first << 32 | second;
+#else
+    return first | (uint64_t)second << 32;
+#endif
+}
+
+/* Into the ring, word by word. What was stored a moment ago as single words must not be read back in
+ * larger ones, as a copy of the struct would: a processor cannot forward that, and waits until its stores
+ * have left for the cache, where another processor may just hold the line. */
+static void write_header(struct ec_port_writer *writer, const struct ec_event_header *header,
+                         uint32_t bytes)
+{
+    _Atomic uint64_t *words = (_Atomic uint64_t *)(void *)writer->claimed;
+    uint32_t flags = header->flags | (writer->keyframe ? EC_EVENT_KEYFRAME : 0);
+
+    atomic_store_explicit(&words[0], header->type, memory_order_relaxed);
+    atomic_store_explicit(&words[1], (uint64_t)header->time_ns, memory_order_relaxed);
+    atomic_store_explicit(&words[2], writer->sequence, memory_order_relaxed);
+    atomic_store_explicit(&words[3], header->step, memory_order_relaxed);
+    atomic_store_explicit(&words[4], pair(header->sender, bytes), memory_order_relaxed);
+    atomic_store_explicit(&words[5], pair(writer->claimed_block, flags), memory_order_relaxed);
+}
+
+/* The event's payload is in a block: say in which life of it, and until when it is needed. */
+static void write_block(struct ec_port_writer *writer)
+{
+    struct ec_event_block block = { .sequence = writer->block_sequence };
+
+    ec_port_copy_in(writer->claimed + 1, &block, sizeof block);
+    writer->block_end[writer->claimed_block - 1] = writer->position + ec_event_size(sizeof block);
+    writer->next_block = writer->claimed_block % writer->block_count;
+}
+
 void ec_port_commit(struct ec_port_writer *writer, const struct ec_event_header *header,
                     uint32_t bytes)
 {
-    struct ec_event_header event = *header;
     struct ec_port_mark *mark;
 
     assert(writer->claimed != NULL && bytes <= writer->claimed_bytes);
-    event.sequence = writer->sequence;
-    event.bytes = bytes;
-    event.block = writer->claimed_block;
-    if (writer->keyframe)
-        event.flags |= EC_EVENT_KEYFRAME;
-    ec_port_copy_in(writer->claimed, &event, sizeof event);
-    if (event.block != 0) {
-        struct ec_event_block block = { .sequence = writer->block_sequence };
-
-        ec_port_copy_in(writer->claimed + 1, &block, sizeof block);
-        writer->block_end[event.block - 1] = writer->position + ec_event_ring_size(&event);
-        writer->next_block = event.block % writer->block_count;
+    write_header(writer, header, bytes);
+    if (writer->claimed_block != 0) {
+        write_block(writer);
+        bytes = sizeof(struct ec_event_block);
     }
     if (writer->keyframe)
         show_keyframe(writer);
     writer->claimed = NULL;
-    writer->position += ec_event_ring_size(&event);
+    writer->position += ec_event_size(bytes);
     writer->sequence++;
 
     /* Where the next event will start. Readers check the sequence before and after: the row of an
