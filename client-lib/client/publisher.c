@@ -24,8 +24,7 @@
 
 struct cached_type {
     uint64_t type; /* 0: free */
-    uint32_t bytes;
-    bool exact;
+    uint32_t bytes_min, bytes_max;
     struct ec_port_type *row;
 };
 
@@ -298,14 +297,15 @@ static struct cached_type *learn_type(struct ec_publisher *publisher, uint64_t t
         return NULL;
     *row = (struct cached_type) {
         .type = type,
-        .bytes = known.bytes,
-        .exact = known.exact,
+        .bytes_min = known.exact ? known.bytes : 0,
+        .bytes_max = known.bytes,
         .row = ec_port_type_row(&publisher->writer, type),
     };
     return row;
 }
 
-static struct cached_type *find_type(struct ec_publisher *publisher, uint64_t type)
+/* It is not where it belongs: another one is there, or none yet. */
+static struct cached_type *search_type(struct ec_publisher *publisher, uint64_t type)
 {
     uint32_t at = (uint32_t)type & (TYPE_CACHE - 1);
 
@@ -318,28 +318,33 @@ static struct cached_type *find_type(struct ec_publisher *publisher, uint64_t ty
     return learn_type(publisher, type, (uint32_t)type & (TYPE_CACHE - 1)); /* take its place */
 }
 
+static int refuse(struct ec_publisher *publisher, struct cached_type *known, int code)
+{
+    if (known != NULL)
+        count(&known->row->refused, 1);
+    count(&publisher->writer.port->refused, 1);
+    return code;
+}
+
 int ec_publisher_claim(struct ec_publisher *publisher, uint64_t type, size_t bytes, void **payload)
 {
-    struct cached_type *known = find_type(publisher, type);
+    struct cached_type *known = &publisher->cache[type & (TYPE_CACHE - 1)];
     int rc;
 
     publisher->claimed = NULL;
-    if (known == NULL) {
-        count(&publisher->writer.port->refused, 1);
-        return EC_ERR_TYPE;
+    if (known->type != type || type == 0) {
+        known = search_type(publisher, type);
+        if (known == NULL)
+            return refuse(publisher, NULL, EC_ERR_TYPE);
     }
-    if (bytes > known->bytes || (known->exact && bytes != known->bytes)) {
-        count(&known->row->refused, 1);
-        count(&publisher->writer.port->refused, 1);
-        return EC_ERR_SIZE;
-    }
+    if (bytes < known->bytes_min || bytes > known->bytes_max)
+        return refuse(publisher, known, EC_ERR_SIZE);
     rc = ec_port_claim(&publisher->writer, (uint32_t)bytes, payload);
+    if (rc < 0)
+        return refuse(publisher, known, rc);
     if (rc == EC_OK) {
         publisher->claimed = known;
         publisher->header.type = type;
-    } else if (rc < 0) {
-        count(&known->row->refused, 1);
-        count(&publisher->writer.port->refused, 1);
     }
     return rc;
 }
@@ -377,12 +382,11 @@ int ec_publisher_commit_used(struct ec_publisher *publisher, size_t used)
 
     if (type == NULL)
         return EC_ERR_STATE;
-    if (used > publisher->writer.claimed_bytes || (type->exact && used != type->bytes))
+    if (used > publisher->writer.claimed_bytes || used < type->bytes_min)
         return EC_ERR_SIZE;
-    if (publisher->stamp == EC_STAMP_EVENT ||
-        (publisher->stamp == EC_STAMP_BATCH && !publisher->stamped))
+    if (!publisher->stamped && publisher->stamp != EC_STAMP_FRAME)
         ec_publisher_stamp(publisher);
-    publisher->stamped = publisher->batch;
+    publisher->stamped = publisher->batch && publisher->stamp == EC_STAMP_BATCH;
     ec_port_commit(&publisher->writer, &publisher->header, (uint32_t)used);
     publisher->claimed = NULL;
     count(&type->row->published, 1);

@@ -334,6 +334,7 @@ int ec_subscriber_create(struct ec_client *client, const struct ec_subscriber_de
     made->client = client;
     made->across = (struct ec_doorbell) { -1, -1 };
     made->loop_fd = -1;
+    ec_stamp_clock_init(&made->clock);
     made->on_lost = desc->on_lost;
     made->context = desc->context;
     made->spin_ns = desc->spin_ns;

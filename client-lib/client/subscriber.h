@@ -4,6 +4,7 @@
 #define EC_CLIENT_SUBSCRIBER_H
 
 #include "client/event_peers.h"
+#include "foundation/stamp_clock.h"
 
 #define EC_SUBSCRIBER_TYPES_MAX 32u
 #define EC_SUBSCRIBER_TYPE_CACHE 128u /* power of two, twice the rows of a reader */
@@ -22,6 +23,8 @@ struct ec_subscriber {
     struct ec_peer_port *current; /* whose event ec_subscriber_next gave out; NULL: none */
     uint32_t turn_events;         /* how many turn has had in a row */
     struct ec_subscriber_type cache[EC_SUBSCRIBER_TYPE_CACHE];
+    uint64_t last_type; /* the one delivered last, and its row; NULL: none yet */
+    struct ec_reader_type *last_row;
     uint32_t rows_used;
     struct ec_reader_type *rows; /* own, in the cursor segment */
     _Atomic uint32_t *epoch;     /* own, in the cursor segment */
@@ -31,8 +34,10 @@ struct ec_subscriber {
     int loop_fd;                 /* epoll of both, for a foreign loop; -1: never asked for */
     bool may_be_rung;            /* silence the bells before the next sleep */
     bool armed;
-    bool has_slept;   /* since the last event */
-    bool has_removed; /* a port whose publisher is gone */
+    struct ec_stamp_clock clock; /* for latencies */
+    bool has_slept;              /* since the last event */
+    bool has_removed;            /* a port whose publisher is gone */
+    bool has_moved;              /* a cursor, since all were shown */
     enum ec_start start;
     uint32_t history;
 

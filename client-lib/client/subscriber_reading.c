@@ -92,6 +92,9 @@ static void drop_removed(struct ec_subscriber *subscriber)
 
 void ec_subscriber_show_cursors(struct ec_subscriber *subscriber)
 {
+    if (!subscriber->has_moved)
+        return;
+    subscriber->has_moved = false;
     for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next)
         ec_port_show_cursor(&port->reading);
 }
@@ -120,6 +123,12 @@ static void tell_lost(struct ec_subscriber *subscriber, struct ec_peer_port *por
         subscriber->on_lost(subscriber->context, &loss);
 }
 
+static void pass_over(struct ec_subscriber *subscriber, struct ec_peer_port *port)
+{
+    ec_port_advance(&port->reading, &port->head);
+    subscriber->has_moved = true;
+}
+
 static bool find_head(struct ec_subscriber *subscriber, struct ec_peer_port *port)
 {
     struct ec_port_reading *reading = &port->reading;
@@ -134,7 +143,7 @@ static bool find_head(struct ec_subscriber *subscriber, struct ec_peer_port *por
         else if (rc == EC_OK && wants(subscriber, port->head.header.type))
             port->has_head = true;
         else if (rc == EC_OK && ec_port_intact(reading))
-            ec_port_advance(reading, &port->head);
+            pass_over(subscriber, port);
         else
             tell_lost(subscriber, port, false); /* lapped, before or while its type was read */
     }
@@ -144,7 +153,14 @@ static bool find_head(struct ec_subscriber *subscriber, struct ec_peer_port *por
 /* Is there a wanted event? It is in port->head then. An idle port costs one load. */
 static inline bool has_head(struct ec_subscriber *subscriber, struct ec_peer_port *port)
 {
-    return port->has_head || (ec_port_ready(&port->reading) && find_head(subscriber, port));
+    if (port->has_head)
+        return true;
+    if (!ec_port_ready(&port->reading))
+        return false;
+    if (!port->broken && ec_port_peek(&port->reading, &port->head) == EC_OK &&
+        wants(subscriber, port->head.header.type))
+        return port->has_head = true;
+    return find_head(subscriber, port);
 }
 
 /* ---- which port is next ---------------------------------------------------------------------- */
@@ -155,17 +171,17 @@ static struct ec_peer_port *next_port(const struct ec_subscriber *subscriber,
     return port->next != NULL ? port->next : subscriber->ports;
 }
 
+/* The port whose turn it is has nothing more, or has had enough. */
 static struct ec_peer_port *choose_by_port(struct ec_subscriber *subscriber)
 {
-    struct ec_peer_port *turn = subscriber->turn != NULL ? subscriber->turn : subscriber->ports;
-    struct ec_peer_port *port;
-    bool had_enough = subscriber->turn_events >= TURN_EVENTS;
+    const bool had_enough = subscriber->turn_events >= TURN_EVENTS;
+    struct ec_peer_port *turn = subscriber->turn, *port;
 
-    if (turn == NULL)
-        return NULL;
-    subscriber->turn = turn;
-    if (!had_enough && has_head(subscriber, turn))
-        return turn;
+    if (turn == NULL) {
+        turn = subscriber->turn = subscriber->ports;
+        if (turn == NULL || has_head(subscriber, turn))
+            return turn;
+    }
     for (port = next_port(subscriber, turn); port != turn; port = next_port(subscriber, port)) {
         if (has_head(subscriber, port)) {
             ec_port_show_cursor(&turn->reading);
@@ -259,12 +275,22 @@ static struct ec_peer_port *choose_by_step(struct ec_subscriber *subscriber)
     return NULL;
 }
 
-static struct ec_peer_port *choose(struct ec_subscriber *subscriber)
+static struct ec_peer_port *choose_anew(struct ec_subscriber *subscriber)
 {
     if (subscriber->order == EC_ORDER_PORT)
         return choose_by_port(subscriber);
     return subscriber->order == EC_ORDER_TIME ? choose_by_time(subscriber)
                                               : choose_by_step(subscriber);
+}
+
+/* Mostly the port whose turn it is has more. */
+static inline struct ec_peer_port *choose(struct ec_subscriber *subscriber)
+{
+    struct ec_peer_port *turn = subscriber->turn; /* NULL in any other order */
+
+    return turn != NULL && subscriber->turn_events < TURN_EVENTS && has_head(subscriber, turn)
+               ? turn
+               : choose_anew(subscriber);
 }
 
 int64_t ec_subscriber_overdue_at(const struct ec_subscriber *subscriber)
@@ -302,7 +328,7 @@ static struct ec_event event_of(const struct ec_peer_port *port)
 }
 
 /* The row of a type in the published statistics. */
-static struct ec_reader_type *type_row(struct ec_subscriber *subscriber, uint64_t type)
+static struct ec_reader_type *find_type_row(struct ec_subscriber *subscriber, uint64_t type)
 {
     uint32_t at = (uint32_t)type & (EC_SUBSCRIBER_TYPE_CACHE - 1);
 
@@ -329,14 +355,18 @@ static void sample_latency(struct ec_subscriber *subscriber, struct ec_reader_ty
     if (!subscriber->has_slept && header->sequence % SAMPLE_EVENTS != 0)
         return;
     subscriber->has_slept = false;
-    now = ec_real_ns();
+    now = ec_stamp_clock_ns(&subscriber->clock);
     ec_histogram_add(&row->latency, now > header->time_ns ? (uint64_t)(now - header->time_ns) : 0);
 }
 
 static void count_delivered(struct ec_subscriber *subscriber, const struct ec_event_header *header)
 {
-    struct ec_reader_type *row = type_row(subscriber, header->type);
+    struct ec_reader_type *row = subscriber->last_row;
 
+    if (header->type != subscriber->last_type || row == NULL) {
+        row = subscriber->last_row = find_type_row(subscriber, header->type);
+        subscriber->last_type = header->type;
+    }
     atomic_store_explicit(&row->delivered,
                           atomic_load_explicit(&row->delivered, memory_order_relaxed) + 1,
                           memory_order_relaxed);
@@ -353,7 +383,7 @@ static bool finish(struct ec_subscriber *subscriber, struct ec_peer_port *port)
         tell_lost(subscriber, port, true);
         return false;
     }
-    ec_port_advance(reading, &port->head);
+    pass_over(subscriber, port);
     count_delivered(subscriber, &port->head.header);
     port->delivered++;
     atomic_store_explicit(&reading->slot->delivered, port->delivered, memory_order_relaxed);

@@ -39,16 +39,6 @@ void ec_port_copy_out(void *to, const void *ring, size_t bytes)
     for (size_t i = 0; i < bytes; i++)
         ((unsigned char *)to)[i] = atomic_load_explicit(&from[i], memory_order_relaxed);
 }
-#else
-void ec_port_copy_in(void *ring, const void *from, size_t bytes)
-{
-    memcpy(ring, from, bytes);
-}
-
-void ec_port_copy_out(void *to, const void *ring, size_t bytes)
-{
-    memcpy(to, ring, bytes);
-}
 #endif
 
 /* ---- the publishing thread: life ------------------------------------------------------------ */
@@ -102,6 +92,7 @@ int ec_port_writer_init(struct ec_port_writer *writer, const struct ec_port_writ
     writer->block_count = desc->block_count;
     writer->capacity = desc->ring_bytes;
     writer->mirrored = desc->mirrored;
+    writer->claim_max = (uint32_t)(writer->capacity / CLAIM_SHARE - sizeof(struct ec_event_header));
     writer->stall_ns = desc->stall_ns;
     return EC_OK;
 }
@@ -207,12 +198,12 @@ void ec_port_apply_changes(struct ec_port_writer *writer)
         }
         change = next;
     }
-    writer->limit = 0; /* look at the cursors again */
+    writer->limit = writer->room = 0; /* look at the cursors again */
 }
 
 /* ---- the publishing thread: claim, commit, flush -------------------------------------------- */
 
-int ec_port_claim(struct ec_port_writer *writer, uint32_t bytes, void **payload)
+int ec_port_claim_anew(struct ec_port_writer *writer, uint32_t bytes, void **payload)
 {
     uint64_t size = ec_event_size(bytes), offset, end;
 
@@ -237,12 +228,10 @@ int ec_port_claim(struct ec_port_writer *writer, uint32_t bytes, void **payload)
         if (writer->capacity - offset >= sizeof pad)
             ec_port_copy_in(writer->ring + offset, &pad, sizeof pad);
         writer->position += writer->capacity - offset;
-        offset = 0;
     }
-    writer->claimed = (struct ec_event_header *)(void *)(writer->ring + offset);
-    writer->claimed_bytes = bytes;
-    writer->claimed_block = 0;
-    *payload = writer->claimed + 1;
+    if (writer->mirrored) /* a ring that is not needs a look at its end each time */
+        writer->room = writer->intent < writer->limit ? writer->intent : writer->limit;
+    ec_port_take(writer, bytes, payload);
     return EC_OK;
 }
 
@@ -415,33 +404,6 @@ static void show_keyframe(struct ec_port_writer *writer)
     atomic_store_explicit(&port->keyframe, writer->sequence + 1, memory_order_release);
 }
 
-/* Two halves of a word of the header, the first one at the lower address. */
-static uint64_t pair(uint32_t first, uint32_t second)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    return (uint64_t)first << 32 | second;
-#else
-    return first | (uint64_t)second << 32;
-#endif
-}
-
-/* Into the ring, word by word. What was stored a moment ago as single words must not be read back in
- * larger ones, as a copy of the struct would: a processor cannot forward that, and waits until its stores
- * have left for the cache, where another processor may just hold the line. */
-static void write_header(struct ec_port_writer *writer, const struct ec_event_header *header,
-                         uint32_t bytes)
-{
-    _Atomic uint64_t *words = (_Atomic uint64_t *)(void *)writer->claimed;
-    uint32_t flags = header->flags | (writer->keyframe ? EC_EVENT_KEYFRAME : 0);
-
-    atomic_store_explicit(&words[0], header->type, memory_order_relaxed);
-    atomic_store_explicit(&words[1], (uint64_t)header->time_ns, memory_order_relaxed);
-    atomic_store_explicit(&words[2], writer->sequence, memory_order_relaxed);
-    atomic_store_explicit(&words[3], header->step, memory_order_relaxed);
-    atomic_store_explicit(&words[4], pair(header->sender, bytes), memory_order_relaxed);
-    atomic_store_explicit(&words[5], pair(writer->claimed_block, flags), memory_order_relaxed);
-}
-
 /* The event's payload is in a block: say in which life of it, and until when it is needed. */
 static void write_block(struct ec_port_writer *writer)
 {
@@ -452,30 +414,21 @@ static void write_block(struct ec_port_writer *writer)
     writer->next_block = writer->claimed_block % writer->block_count;
 }
 
-void ec_port_commit(struct ec_port_writer *writer, const struct ec_event_header *header,
-                    uint32_t bytes)
+void ec_port_commit_rare(struct ec_port_writer *writer, const struct ec_event_header *header,
+                         uint32_t bytes)
 {
-    struct ec_port_mark *mark;
+    struct ec_event_header event = *header;
 
-    assert(writer->claimed != NULL && bytes <= writer->claimed_bytes);
-    write_header(writer, header, bytes);
+    if (writer->keyframe)
+        event.flags |= EC_EVENT_KEYFRAME;
+    ec_port_write_header(writer, &event, bytes);
     if (writer->claimed_block != 0) {
         write_block(writer);
         bytes = sizeof(struct ec_event_block);
     }
     if (writer->keyframe)
         show_keyframe(writer);
-    writer->claimed = NULL;
-    writer->position += ec_event_size(bytes);
-    writer->sequence++;
-
-    /* Where the next event will start. Readers check the sequence before and after: the row of an
-     * older event is overwritten here. */
-    mark = &writer->port->marks[writer->sequence & (EC_PORT_MARKS - 1)];
-    atomic_store_explicit(&mark->sequence, UINT64_MAX, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release); /* with the acquire fence in read_mark */
-    atomic_store_explicit(&mark->position, writer->position, memory_order_relaxed);
-    atomic_store_explicit(&mark->sequence, writer->sequence, memory_order_release);
+    ec_port_pass(writer, bytes);
 }
 
 /* Wake who sleeps, after a store that it waits for. */
@@ -790,7 +743,7 @@ static int peek_block(struct ec_port_reading *reading, struct ec_port_item *item
     return ec_port_intact(reading) ? EC_OK : EC_ERR_STALE;
 }
 
-int ec_port_peek(struct ec_port_reading *reading, struct ec_port_item *item)
+int ec_port_peek_anew(struct ec_port_reading *reading, struct ec_port_item *item)
 {
     reading->block = 0;
     for (;;) {

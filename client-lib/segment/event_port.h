@@ -40,6 +40,7 @@
 #ifndef EC_SEGMENT_EVENT_PORT_H
 #define EC_SEGMENT_EVENT_PORT_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -95,12 +96,14 @@ struct ec_port_writer {
     uint64_t capacity;
     bool mirrored;
 
-    uint64_t position; /* end of the committed events, those of an open batch included */
-    uint64_t sequence; /* of the next event */
-    uint64_t flushed;  /* the tail that readers see */
-    uint64_t intent;   /* the tail_intent that readers see */
-    bool keyframe;     /* the next event is one */
-    uint64_t limit;    /* events may end here without looking at cursors again */
+    uint64_t position;  /* end of the committed events, those of an open batch included */
+    uint64_t sequence;  /* of the next event */
+    uint64_t flushed;   /* the tail that readers see */
+    uint64_t intent;    /* the tail_intent that readers see */
+    bool keyframe;      /* the next event is one */
+    uint64_t limit;     /* events may end here without looking at cursors again */
+    uint64_t room;      /* and here without any look: neither at cursors nor at the intent */
+    uint32_t claim_max; /* payloads up to here go into the ring */
 
     struct ec_event_header *claimed; /* NULL: none */
     uint32_t claimed_bytes;
@@ -142,11 +145,11 @@ void ec_port_writer_finish(struct ec_port_writer *writer);
 
 /* Reserve room; again without a commit: the same room anew.
  * Returns EC_OK, EC_AGAIN or EC_ERR_SIZE (over a quarter of the ring, and over a block). */
-int ec_port_claim(struct ec_port_writer *writer, uint32_t bytes, void **payload);
+static inline int ec_port_claim(struct ec_port_writer *writer, uint32_t bytes, void **payload);
 
 /* Finish the claimed event; header.sequence, bytes and block are set here. Readers see it after flush. */
-void ec_port_commit(struct ec_port_writer *writer, const struct ec_event_header *header,
-                    uint32_t bytes);
+static inline void ec_port_commit(struct ec_port_writer *writer,
+                                  const struct ec_event_header *header, uint32_t bytes);
 
 /* The next event that is committed is a keyframe: late joiners may start there. */
 void ec_port_keyframe(struct ec_port_writer *writer);
@@ -231,7 +234,7 @@ void ec_port_reading_finish(struct ec_port_reading *reading);
  *
  * Returns EC_OK, EC_AGAIN (none), EC_ERR_STALE (lapped: call ec_port_resync) or EC_ERR_LAYOUT (the
  * ring makes no sense: stop reading it). */
-int ec_port_peek(struct ec_port_reading *reading, struct ec_port_item *item);
+static inline int ec_port_peek(struct ec_port_reading *reading, struct ec_port_item *item);
 
 /* After use: true when item was whole all the time. Then go on with ec_port_advance. */
 static inline bool ec_port_ring_is_intact(const struct ec_port_reading *reading)
@@ -282,7 +285,123 @@ static inline bool ec_port_ready(struct ec_port_reading *reading)
 
 /* Copy into or out of a ring whose other side may write or read at the same time. In the tsan build
  * the words are relaxed atomics, because a lapped read is a race by the letter; elsewhere memcpy. */
+#ifdef EC_TSAN
 void ec_port_copy_in(void *ring, const void *from, size_t bytes);
 void ec_port_copy_out(void *to, const void *ring, size_t bytes);
+#else
+static inline void ec_port_copy_in(void *ring, const void *from, size_t bytes)
+{
+    memcpy(ring, from, bytes);
+}
+
+static inline void ec_port_copy_out(void *to, const void *ring, size_t bytes)
+{
+    memcpy(to, ring, bytes);
+}
+#endif
+
+/* ---- what each event takes ------------------------------------------------------------------- */
+
+/* The common case of claim, commit and peek stands here, to become part of its caller; whatever else
+ * there is to be looked at is in event_port.c. */
+
+int ec_port_claim_anew(struct ec_port_writer *writer, uint32_t bytes, void **payload);
+void ec_port_commit_rare(struct ec_port_writer *writer, const struct ec_event_header *header,
+                         uint32_t bytes);
+int ec_port_peek_anew(struct ec_port_reading *reading, struct ec_port_item *item);
+
+/* The room at the position is free: give it out. */
+static inline void ec_port_take(struct ec_port_writer *writer, uint32_t bytes, void **payload)
+{
+    unsigned char *event = writer->ring + (writer->position & (writer->capacity - 1));
+
+    writer->claimed = (struct ec_event_header *)(void *)event;
+    writer->claimed_bytes = bytes;
+    writer->claimed_block = 0;
+    *payload = event + sizeof(struct ec_event_header);
+}
+
+static inline int ec_port_claim(struct ec_port_writer *writer, uint32_t bytes, void **payload)
+{
+    if (bytes > writer->claim_max || writer->position + ec_event_size(bytes) > writer->room ||
+        ec_mailbox_has_mail(&writer->changes))
+        return ec_port_claim_anew(writer, bytes, payload);
+    ec_port_take(writer, bytes, payload);
+    return EC_OK;
+}
+
+/* Two halves of a word of the header, the first one at the lower address. */
+static inline uint64_t ec_port_pair(uint32_t first, uint32_t second)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return (uint64_t)first << 32 | second;
+#else
+    return first | (uint64_t)second << 32;
+#endif
+}
+
+/* Into the ring, word by word. What was stored a moment ago as single words must not be read back in
+ * larger ones, as a copy of the struct would: a processor cannot forward that, and waits until its stores
+ * have left for the cache, where another processor may just hold the line. */
+static inline void ec_port_write_header(struct ec_port_writer *writer,
+                                        const struct ec_event_header *header, uint32_t bytes)
+{
+    _Atomic uint64_t *words = (_Atomic uint64_t *)(void *)writer->claimed;
+
+    atomic_store_explicit(&words[0], header->type, memory_order_relaxed);
+    atomic_store_explicit(&words[1], (uint64_t)header->time_ns, memory_order_relaxed);
+    atomic_store_explicit(&words[2], writer->sequence, memory_order_relaxed);
+    atomic_store_explicit(&words[3], header->step, memory_order_relaxed);
+    atomic_store_explicit(&words[4], ec_port_pair(header->sender, bytes), memory_order_relaxed);
+    atomic_store_explicit(&words[5], ec_port_pair(writer->claimed_block, header->flags),
+                          memory_order_relaxed);
+}
+
+/* Go behind the event, of which so many bytes stand in the ring, and mark where the next one will start.
+ * Readers check the mark's sequence before and after: the row of an older event is overwritten here. */
+static inline void ec_port_pass(struct ec_port_writer *writer, uint32_t bytes)
+{
+    const uint64_t position = writer->position + ec_event_size(bytes);
+    const uint64_t sequence = writer->sequence + 1;
+    struct ec_port_mark *mark = &writer->port->marks[sequence & (EC_PORT_MARKS - 1)];
+
+    writer->claimed = NULL;
+    writer->position = position;
+    writer->sequence = sequence;
+    atomic_store_explicit(&mark->sequence, UINT64_MAX, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release); /* with the acquire fence in read_mark */
+    atomic_store_explicit(&mark->position, position, memory_order_relaxed);
+    atomic_store_explicit(&mark->sequence, sequence, memory_order_release);
+}
+
+static inline void ec_port_commit(struct ec_port_writer *writer,
+                                  const struct ec_event_header *header, uint32_t bytes)
+{
+    assert(writer->claimed != NULL && bytes <= writer->claimed_bytes);
+    if (writer->claimed_block != 0 || writer->keyframe) {
+        ec_port_commit_rare(writer, header, bytes);
+        return;
+    }
+    ec_port_write_header(writer, header, bytes);
+    ec_port_pass(writer, bytes);
+}
+
+static inline int ec_port_peek(struct ec_port_reading *reading, struct ec_port_item *item)
+{
+    if (reading->mirrored && ec_port_ready(reading)) {
+        const uint64_t available = reading->tail - reading->position;
+        const unsigned char *event = reading->ring + (reading->position & (reading->capacity - 1));
+
+        if (available >= sizeof item->header && available <= reading->capacity) {
+            ec_port_copy_out(&item->header, event, sizeof item->header); /* the length, once */
+            if (item->header.block == 0 && ec_event_size(item->header.bytes) <= available) {
+                reading->block = 0;
+                item->payload = event + sizeof item->header;
+                return EC_OK;
+            }
+        }
+    }
+    return ec_port_peek_anew(reading, item);
+}
 
 #endif

@@ -39,6 +39,7 @@ extern "C" {
 
 struct ec_publisher; /* opaque */
 
+/* Stamps are of the real clock, within a microsecond; those of one port never go back. */
 enum ec_stamp {
     EC_STAMP_BATCH = 0, /* one reading of the clock per batch, or per commit outside of one */
     EC_STAMP_EVENT = 1, /* one per event */
