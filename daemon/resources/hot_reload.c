@@ -10,14 +10,127 @@
 #include "events/events.h"
 #include "foundation/real_time.h"
 #include "resources/directory_writer.h"
+#include "resources/file_watch.h"
 #include "resources/state.h"
 
+struct hot_reload {
+    struct file_watch *watch;
+    bool refreshing; /* the search path is being opened anew */
+    bool again;      /* an archive changed meanwhile */
+};
+
+static void on_files_changed(void *context, const struct file_changes *changes);
+static void refresh(struct resources *resources);
+static void on_refreshed(void *context, int rc, const struct ec_error *why);
+static void reload_all(struct resources *resources, const struct file_changes *changes);
 static void take_result(struct resources *resources, struct resource *resource,
                         struct load_job *job);
 static void replace(struct resources *resources, struct resource *resource,
                     struct content *content);
 static void announce(struct resources *resources, const struct resource *resource,
                      uint64_t old_handle, const char *state);
+
+int hot_reload_create(struct resources *resources, struct ec_error *why)
+{
+    const struct file_watch_desc desc = { .loop = resources->services->loop,
+                                          .changed = on_files_changed,
+                                          .context = resources };
+    struct hot_reload *made = calloc(1, sizeof *made);
+    int rc;
+
+    if (made == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for hot reload");
+    rc = file_watch_create(&desc, &made->watch, why);
+    if (rc < 0) {
+        free(made);
+        return rc;
+    }
+    resources->hot_reload = made;
+    hot_reload_mounts_changed(resources);
+    return EC_OK;
+}
+
+void hot_reload_destroy(struct resources *resources)
+{
+    if (resources->hot_reload == NULL)
+        return;
+    mounts_forget(resources->mounts, resources);
+    file_watch_destroy(resources->hot_reload->watch);
+    free(resources->hot_reload);
+    resources->hot_reload = NULL;
+}
+
+void hot_reload_mounts_changed(struct resources *resources)
+{
+    const struct search_mount *mount;
+
+    if (resources->hot_reload == NULL)
+        return;
+    for (unsigned i = 0; (mount = mounts_at(resources->mounts, i)) != NULL; i++)
+        file_watch_mount(resources->hot_reload->watch, mount);
+}
+
+static void on_files_changed(void *context, const struct file_changes *changes)
+{
+    struct resources *resources = context;
+
+    if (changes->archives)
+        refresh(resources);
+    reload_all(resources, changes);
+}
+
+/* An archive is read by processes that have it open: they are replaced, and then what is in memory is read
+ * again. What comes out as it was changes nothing. */
+static void refresh(struct resources *resources)
+{
+    struct hot_reload *hot_reload = resources->hot_reload;
+    struct ec_error why;
+
+    if (hot_reload->refreshing) {
+        hot_reload->again = true;
+        return;
+    }
+    hot_reload->refreshing = mounts_refresh(resources->mounts, on_refreshed, resources, &why) >= 0;
+    if (!hot_reload->refreshing)
+        log_warning(RESOURCES_MODULE, "an archive changed and cannot be opened: %s", why.text);
+}
+
+static void on_refreshed(void *context, int rc, const struct ec_error *why)
+{
+    const struct file_changes all = { .lost = true };
+    struct resources *resources = context;
+    struct hot_reload *hot_reload = resources->hot_reload;
+
+    hot_reload->refreshing = false;
+    if (rc < 0)
+        log_warning(RESOURCES_MODULE, "an archive changed and cannot be opened: %s", why->text);
+    else
+        reload_all(resources, &all);
+    if (hot_reload->again) {
+        hot_reload->again = false;
+        refresh(resources);
+    }
+}
+
+static void reload_all(struct resources *resources, const struct file_changes *changes)
+{
+    uint32_t high = atomic_load_explicit(&resources->directory->high, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < high; i++) {
+        struct resource *resource = resources->by_index[i];
+        char path[SEARCH_PATH_BYTES];
+        struct ec_error why;
+
+        if (resource == NULL || resource->presence == RESOURCE_ABSENT || resource->leaving)
+            continue;
+        if (!changes->lost &&
+            (aliases_resolve(&resources->aliases, resource->path, path, sizeof path, &why) < 0 ||
+             !file_changes_have(changes, path)))
+            continue;
+        if (hot_reload_begin(resources, resource, &why) < 0)
+            log_warning(RESOURCES_MODULE, "reload %s: %s", resource->name, why.text);
+    }
+}
 
 int hot_reload_begin(struct resources *resources, struct resource *resource, struct ec_error *why)
 {

@@ -12,9 +12,18 @@
 
 #include "foundation/error.h"
 
+struct hot_reload;
 struct load_job;
 struct resource;
 struct resources;
+
+/* Begin to watch what is mounted. A changed archive has the search path opened anew first.
+ *
+ * Returns EC_OK, EC_ERR_MEMORY or EC_ERR_SYSTEM. */
+int hot_reload_create(struct resources *resources, struct ec_error *why);
+void hot_reload_destroy(struct resources *resources); /* accepts one without */
+/* The search path has changed; without hot reload nothing happens. */
+void hot_reload_mounts_changed(struct resources *resources);
 
 /* A READY or DECODED resource is loaded again; one that is loading begins anew when it has ended. Returns
  * EC_OK, EC_ERR_STATE (not in memory) or EC_ERR_MEMORY. */

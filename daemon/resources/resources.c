@@ -12,6 +12,7 @@
 #include "daemon/services.h"
 #include "resources/decode_server.h"
 #include "resources/directory_writer.h"
+#include "resources/hot_reload.h"
 #include "resources/manifest.h"
 #include "resources/state.h"
 #include "segment/references.h"
@@ -77,6 +78,8 @@ int resources_post_init(struct services *services, struct ec_error *why)
         rc = mounts_begin(resources, why);
     if (rc == EC_OK)
         rc = workers_begin(resources, why);
+    if (rc == EC_OK && config_boolean(services->config, EC_CONFIG_resource_hot_reload))
+        rc = hot_reload_create(resources, why);
     return rc;
 }
 
@@ -87,6 +90,7 @@ void resources_shutdown(struct services *services)
     if (resources == NULL)
         return;
     services->resources = NULL;
+    hot_reload_destroy(resources);
     worker_pool_destroy(resources->workers);
     resources->leaving_count = 0; /* clients that end after this module change nothing any more */
     uses_finish(resources);
@@ -176,6 +180,7 @@ static void on_search_path_changed(void *context, struct decode_server *server)
     struct resources *resources = context;
 
     worker_pool_set_server(resources->workers, server);
+    hot_reload_mounts_changed(resources);
 }
 
 static int define_configured(struct resources *resources, const char *list, struct ec_error *why)

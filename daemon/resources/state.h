@@ -179,7 +179,7 @@ struct resources {
     struct mounts *mounts;
     struct aliases aliases;
     struct worker_pool *workers;
-    uint64_t cancelled;       /* loads that ended because nobody wanted them any more */
+    uint64_t cancelled; /* loads that ended because nobody wanted them any more */
 
     struct freeing *freeing; /* answers that wait for memory to be back */
     bool membarrier;

@@ -10,6 +10,7 @@
 #include "foundation/json/json_scan.h"
 #include "support/asset_daemon.h"
 #include "support/reply.h"
+#include "support/sample_images.h"
 
 #define PAGE 4096
 
@@ -585,6 +586,149 @@ START_TEST(a_reload_gives_a_new_life_and_the_old_one_stays_with_its_holder)
 }
 END_TEST
 
+static const char *const hot[] = { "--set", "resource.hot_reload=true", NULL };
+
+static int64_t reloads(void)
+{
+    return reply_number(asset_call(&assets, "core.info", "{}"),
+                        "result/counters/resource.reloaded");
+}
+
+START_TEST(a_saved_file_is_loaded_again_once)
+{
+    struct ec_resource_view view;
+    struct ec_client *client;
+    char path[200];
+    FILE *file;
+
+    start(hot);
+    asset_file(&assets, "a", "first", 5);
+    define("g", "{\"name\":\"a\"}", "");
+    asset_load(&assets, "g");
+    asset_subscribe(&assets, "[\"resource.changed\"]");
+    client = asset_game(&assets, "game");
+
+    /* As an editor does it: beside, over it, and then again in place, in several writes. */
+    asset_file(&assets, "a", "second", 6);
+    snprintf(path, sizeof path, "%s/a", assets.folder);
+    for (int i = 0; i < 3; i++) {
+        file = fopen(path, "ae");
+        ck_assert_ptr_nonnull(file);
+        ck_assert_int_ge(fputs("!", file), 0);
+        ck_assert_int_eq(fclose(file), 0);
+    }
+    asset_await(&assets, "resource.changed", "state", "changed");
+    asset_hold(client, "a", &view);
+    ck_assert_uint_eq(view.bytes, 9);
+    ck_assert_mem_eq(view.data, "second!!!", 9);
+    ck_assert_int_eq(reloads(), 1);
+
+    /* The same bytes again are no change, so the next event is of the one behind it. */
+    asset_file(&assets, "a", "second!!!", 9);
+    asset_file(&assets, "other", "x", 1);
+    asset_file(&assets, "b", "x", 1);
+    define("h", "{\"name\":\"b\"}", "");
+    asset_load(&assets, "h");
+    asset_file(&assets, "b", "y", 1);
+    asset_await(&assets, "resource.changed", "name", "b");
+    ck_assert_int_eq(reloads(), 2);
+    ec_client_destroy(client);
+    stop();
+}
+END_TEST
+
+START_TEST(a_file_that_cannot_be_loaded_leaves_the_old_one)
+{
+    struct ec_resource_view view;
+    struct ec_client *client;
+    struct sample image;
+    ec_resource a;
+
+    start(hot);
+    sample_png(&image, &(struct sample_shape) { .width = 8, .height = 8, .channels = 4 });
+    asset_file(&assets, "a", image.bytes, image.count);
+    define("g", "{\"name\":\"a\",\"kind\":\"image\"}", "");
+    asset_load(&assets, "g");
+    asset_subscribe(&assets, "[\"resource.changed\"]");
+    client = asset_game(&assets, "game");
+    a = asset_hold(client, "a", &view);
+    asset_file(&assets, "a", image.bytes, image.count / 2);
+    asset_await(&assets, "resource.changed", "state", "failed");
+    ck_assert_int_eq(ec_resource_acquire(client, a, NULL), EC_OK);
+    ck_assert_uint_eq(view.width, 8);
+    sample_free(&image);
+    sample_png(&image, &(struct sample_shape) { .width = 16, .height = 8, .channels = 4 });
+    asset_file(&assets, "a", image.bytes, image.count);
+    asset_await(&assets, "resource.changed", "state", "changed");
+    asset_hold(client, "a", &view);
+    ck_assert_uint_eq(view.width, 16);
+    sample_free(&image);
+    ec_client_destroy(client);
+    stop();
+}
+END_TEST
+
+START_TEST(a_folder_that_appears_later_is_watched)
+{
+    char path[200];
+
+    start(hot);
+    define("g", "{\"name\":\"a\",\"path\":\"deep/down/a\"}", "");
+    snprintf(path, sizeof path, "%s/deep", assets.folder);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/deep/down", assets.folder);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    asset_file(&assets, "deep/down/a", "first", 5);
+    asset_load(&assets, "g");
+    asset_subscribe(&assets, "[\"resource.changed\"]");
+    asset_file(&assets, "deep/down/a", "second", 6);
+    asset_await(&assets, "resource.changed", "name", "a");
+    stop();
+}
+END_TEST
+
+static void write_archive(const char *text)
+{
+    struct sample_zip zip = { 0 };
+    char path[200], fresh[200];
+
+    snprintf(path, sizeof path, "%s/pack.zip", assets.process.directory);
+    snprintf(fresh, sizeof fresh, "%s/pack.new", assets.process.directory);
+    sample_zip_add(&zip, "z", text, strlen(text));
+    sample_zip_add(&zip, "same", "unchanged", 9);
+    sample_zip_write(&zip, fresh);
+    ck_assert_int_eq(rename(fresh, path), 0);
+}
+
+START_TEST(a_saved_archive_is_opened_anew)
+{
+    struct ec_resource_view view;
+    struct ec_client *client;
+    ec_resource same;
+
+    start(hot);
+    write_archive("first");
+    asset_ok(asset_call(&assets, "resource.mount", "{\"path\":\"%s/pack.zip\"}",
+                        assets.process.directory));
+    define("g", "{\"name\":\"z\"},{\"name\":\"same\"}", "");
+    asset_load(&assets, "g");
+    asset_subscribe(&assets, "[\"resource.changed\"]");
+    client = asset_game(&assets, "game");
+    same = asset_hold(client, "same", NULL);
+    write_archive("second");
+    asset_await(&assets, "resource.changed", "name", "z");
+    asset_hold(client, "z", &view);
+    ck_assert_mem_eq(view.data, "second", 6);
+    ck_assert_int_eq(ec_resource_acquire(client, same, NULL), EC_OK); /* not changed, same life */
+    write_archive("third");
+    asset_await(&assets, "resource.changed", "name", "z");
+    asset_hold(client, "z", &view);
+    ck_assert_mem_eq(view.data, "third", 5);
+    ec_client_destroy(client);
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("residency");
@@ -611,6 +755,10 @@ int main(void)
     tcase_add_test(tcase, a_pinned_group_stays_until_it_is_let_go);
     tcase_add_test(tcase, who_was_used_before_last_the_longest_ago_goes_first);
     tcase_add_test(tcase, a_reload_gives_a_new_life_and_the_old_one_stays_with_its_holder);
+    tcase_add_test(tcase, a_saved_file_is_loaded_again_once);
+    tcase_add_test(tcase, a_file_that_cannot_be_loaded_leaves_the_old_one);
+    tcase_add_test(tcase, a_folder_that_appears_later_is_watched);
+    tcase_add_test(tcase, a_saved_archive_is_opened_anew);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

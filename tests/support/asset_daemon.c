@@ -51,7 +51,7 @@ void asset_file(struct asset_daemon *assets, const char *name, const void *bytes
     FILE *file;
 
     snprintf(path, sizeof path, "%s/%s", assets->folder, name);
-    snprintf(fresh, sizeof fresh, "%s/.%s.new", assets->folder, name);
+    snprintf(fresh, sizeof fresh, "%s/%s.new", assets->folder, name);
     file = fopen(fresh, "we");
     ck_assert_ptr_nonnull(file);
     ck_assert_uint_eq(fwrite(bytes, 1, count, file), count);
