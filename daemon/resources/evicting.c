@@ -10,6 +10,7 @@
 #include "resources/directory_writer.h"
 #include "segment/references.h"
 
+static bool group_is_awaited(const struct group *group);
 static enum verdict verdict_before(const struct resource *resource, const struct group *group);
 static int compare_candidates(const void *left, const void *right);
 static uint64_t evict_marked(struct resources *resources, uint32_t first, uint32_t end);
@@ -130,6 +131,16 @@ void evict_announce(struct resources *resources, struct ec_json_writer *names)
     }
 }
 
+/* It is loading, or one is that depends on it. */
+static bool group_is_awaited(const struct group *group)
+{
+    bool awaited = group->state == GROUP_LOADING;
+
+    for (uint32_t i = 0; i < group->user_count && !awaited; i++)
+        awaited = group_is_awaited(group->users[i]);
+    return awaited;
+}
+
 /* Why a resource must not even be tried; VERDICT_NONE: it may. When a group is evicted, what another
  * group needs stays. */
 static enum verdict verdict_before(const struct resource *resource, const struct group *group)
@@ -139,7 +150,7 @@ static enum verdict verdict_before(const struct resource *resource, const struct
     if (resource_residency(resource) == RESIDENCY_PINNED)
         return VERDICT_PINNED;
     for (uint32_t i = 0; i < resource->group_count; i++)
-        if (resource->groups[i]->state == GROUP_LOADING)
+        if (group_is_awaited(resource->groups[i]))
             return VERDICT_AWAITED;
     if (resource->order == ORDER_ACTIVE)
         own++;

@@ -491,6 +491,8 @@ static void groups_whole(struct resources *resources, const struct resource *res
             continue;
         group->state = GROUP_READY;
         group_announce(resources, group);
+        for (uint32_t k = 0; k < group->user_count; k++)
+            group_try(resources, group->users[k]);
     }
 }
 
