@@ -9,7 +9,7 @@ _engine_ctl()
     for ((i = 1; i < COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
         case $word in
-        --socket|--timeout|--interval|--ticks|--client|--pid|--type|--where|--max-rate|--bytes|--set|--remove|--channels|--levels|--reason|--hold|--limit|--time|--late|--clock|--every|--event|--payload|--level|--module|--lines|--last|--step|--seconds|--history|--speed|--tag|--sample|--) ((i++)) ;;
+        --socket|--timeout|--interval|--ticks|--client|--pid|--type|--where|--max-rate|--bytes|--set|--remove|--channels|--levels|--reason|--hold|--trace|--limit|--time|--late|--clock|--every|--event|--payload|--level|--module|--lines|--last|--step|--seconds|--history|--speed|--tag|--sample|--) ((i++)) ;;
         -*) ;;
         *) words+=("$word") ;;
         esac
@@ -25,7 +25,7 @@ _engine_ctl()
     events) if ((${#words[@]} > 1)); then verb="${words[0]} ${words[1]}"; else offer="list tail stats publish"; fi ;;
     resources) if ((${#words[@]} > 1)); then verb="${words[0]} ${words[1]}"; else offer="list load evict mount alias stats"; fi ;;
     cook) verb=${words[0]} ;;
-    breaker) if ((${#words[@]} > 1)); then verb="${words[0]} ${words[1]}"; else offer="get trip reset policy rehearse history samples"; fi ;;
+    breaker) if ((${#words[@]} > 1)); then verb="${words[0]} ${words[1]}"; else offer="get trip reset policy rehearse trace history samples"; fi ;;
     clock) if ((${#words[@]} > 1)); then verb="${words[0]} ${words[1]}"; else offer="get pause resume scale checkpoint rollback step create rate group"; fi ;;
     timer) if ((${#words[@]} > 1)); then verb="${words[0]} ${words[1]}"; else offer="arm cancel list"; fi ;;
     config) if ((${#words[@]} > 1)); then verb="${words[0]} ${words[1]}"; else offer="show get set reload check schema"; fi ;;
@@ -58,7 +58,7 @@ _engine_ctl()
     "completion/0") offer="bash zsh fish" ;;
     "record/0") files=1 ;;
     "replay/0") files=1 ;;
-    "call/0") offer="core.hello core.ping core.info core.discover core.shutdown core.reload client.attach client.detach client.resumed client.list client.get clock.get clock.pause clock.resume clock.scale clock.checkpoint clock.rollback clock.step.create clock.step.rate clock.step.advance clock.group.join clock.group.leave clock.group.get timer.arm timer.cancel timer.list event.register event.list event.stats event.publish event.subscribe event.unsubscribe event.port.open event.port.close event.reader.open event.reader.accept event.reader.sync event.reader.close resource.mount resource.alias resource.stats resource.define resource.undefine resource.load resource.unload resource.request resource.list resource.get resource.pin resource.evict resource.reload resource.trace memory.stats memory.report breaker.get breaker.trip breaker.reset breaker.policy breaker.rehearse breaker.history breaker.samples breaker.declare breaker.reserve breaker.release config.get config.set config.reload log.level log.tail log.unsubscribe telemetry.get telemetry.subscribe telemetry.unsubscribe telemetry.history" ;;
+    "call/0") offer="core.hello core.ping core.info core.discover core.shutdown core.reload client.attach client.detach client.resumed client.list client.get clock.get clock.pause clock.resume clock.scale clock.checkpoint clock.rollback clock.step.create clock.step.rate clock.step.advance clock.group.join clock.group.leave clock.group.get timer.arm timer.cancel timer.list event.register event.list event.stats event.publish event.subscribe event.unsubscribe event.port.open event.port.close event.reader.open event.reader.accept event.reader.sync event.reader.close resource.mount resource.alias resource.stats resource.define resource.undefine resource.load resource.unload resource.request resource.list resource.get resource.pin resource.evict resource.reload resource.trace memory.stats memory.report breaker.get breaker.trip breaker.reset breaker.policy breaker.rehearse breaker.trace breaker.history breaker.samples breaker.declare breaker.reserve breaker.release config.get config.set config.reload log.level log.tail log.unsubscribe telemetry.get telemetry.subscribe telemetry.unsubscribe telemetry.history" ;;
         esac
         case $verb in
     "status") options="--watch" ;;
@@ -72,7 +72,8 @@ _engine_ctl()
     "cook") options="--channels --levels" ;;
     "breaker trip") options="--reason --hold" ;;
     "breaker policy") options="--set" ;;
-    "breaker rehearse") options="--set" ;;
+    "breaker rehearse") options="--set --trace --recorded" ;;
+    "breaker trace") options="--limit" ;;
     "breaker history") options="--limit --actions" ;;
     "breaker samples") options="--client --limit" ;;
     "clock rollback") options="--time" ;;
@@ -108,6 +109,7 @@ _engine_ctl()
     --levels) : ;;
     --reason) : ;;
     --hold) : ;;
+    --trace) files=1 ;;
     --limit) : ;;
     --time) : ;;
     --late) offer="skip slow" ;;

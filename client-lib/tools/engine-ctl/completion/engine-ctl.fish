@@ -6,7 +6,7 @@ function __engine_ctl_words
     for word in (commandline -opc)[2..-1]
         if test $skip = 1
             set skip 0
-        else if contains -- $word --socket --timeout --interval --ticks --client --pid --type --where --max-rate --bytes --set --remove --channels --levels --reason --hold --limit --time --late --clock --every --event --payload --level --module --lines --last --step --seconds --history --speed --tag --sample
+        else if contains -- $word --socket --timeout --interval --ticks --client --pid --type --where --max-rate --bytes --set --remove --channels --levels --reason --hold --trace --limit --time --late --clock --every --event --payload --level --module --lines --last --step --seconds --history --speed --tag --sample
             set skip 1
         else if not string match -q -- '-*' $word
             echo $word
@@ -82,8 +82,12 @@ complete -c engine-ctl -n '__engine_ctl_at "breaker trip" 0' -a '0 1 2 3'
 complete -c engine-ctl -n '__engine_ctl_at breaker 0' -a reset -d 'End a level that was raised by hand.'
 complete -c engine-ctl -n '__engine_ctl_at breaker 0' -a policy -d 'Show marks, times and actions, or set some of them: all or nothing.'
 complete -c engine-ctl -l set -n '__engine_ctl_verb "breaker policy"' -x -d 'Values to set, such as {"warning_permille": 200}.'
-complete -c engine-ctl -n '__engine_ctl_at breaker 0' -a rehearse -d 'Show what a policy would do with the memory that there is now.'
+complete -c engine-ctl -n '__engine_ctl_at breaker 0' -a rehearse -d 'Show what a policy would do with the memory that there is now, or with a trace of it.'
 complete -c engine-ctl -l set -n '__engine_ctl_verb "breaker rehearse"' -x -d 'Values to lay over the policy in force.'
+complete -c engine-ctl -l trace -n '__engine_ctl_verb "breaker rehearse"' -r -F -d 'A course of memory, as breaker trace prints it.'
+complete -c engine-ctl -l recorded -n '__engine_ctl_verb "breaker rehearse"' -d 'What the daemon has recorded until now.'
+complete -c engine-ctl -n '__engine_ctl_at breaker 0' -a trace -d 'Print the course of memory that was recorded, for breaker rehearse --trace.'
+complete -c engine-ctl -l limit -n '__engine_ctl_verb "breaker trace"' -x -d 'The newest N readings, 1000 by default.'
 complete -c engine-ctl -n '__engine_ctl_at breaker 0' -a history -d 'Show the last transitions, the newest first.'
 complete -c engine-ctl -l limit -n '__engine_ctl_verb "breaker history"' -x -d 'Most of them, 32 by default.'
 complete -c engine-ctl -l actions -n '__engine_ctl_verb "breaker history"' -d 'What was done for each, and what that gave back.'
@@ -163,4 +167,4 @@ complete -c engine-ctl -l tag -n '__engine_ctl_verb "run"' -x -d 'What they are 
 complete -c engine-ctl -l sample -n '__engine_ctl_verb "run"' -x -d 'Note the call stack once in so many bytes, 524288 by default; 1: always, 0: never.'
 complete -c engine-ctl -l at-once -n '__engine_ctl_verb "run"' -d 'Attach to the daemon before the program begins, so that a short one is seen.'
 complete -c engine-ctl -n '__engine_ctl_at "" 0' -a call -d 'Call any method with JSON params and print its result as JSON.'
-complete -c engine-ctl -n '__engine_ctl_at "call" 0' -a 'core.hello core.ping core.info core.discover core.shutdown core.reload client.attach client.detach client.resumed client.list client.get clock.get clock.pause clock.resume clock.scale clock.checkpoint clock.rollback clock.step.create clock.step.rate clock.step.advance clock.group.join clock.group.leave clock.group.get timer.arm timer.cancel timer.list event.register event.list event.stats event.publish event.subscribe event.unsubscribe event.port.open event.port.close event.reader.open event.reader.accept event.reader.sync event.reader.close resource.mount resource.alias resource.stats resource.define resource.undefine resource.load resource.unload resource.request resource.list resource.get resource.pin resource.evict resource.reload resource.trace memory.stats memory.report breaker.get breaker.trip breaker.reset breaker.policy breaker.rehearse breaker.history breaker.samples breaker.declare breaker.reserve breaker.release config.get config.set config.reload log.level log.tail log.unsubscribe telemetry.get telemetry.subscribe telemetry.unsubscribe telemetry.history'
+complete -c engine-ctl -n '__engine_ctl_at "call" 0' -a 'core.hello core.ping core.info core.discover core.shutdown core.reload client.attach client.detach client.resumed client.list client.get clock.get clock.pause clock.resume clock.scale clock.checkpoint clock.rollback clock.step.create clock.step.rate clock.step.advance clock.group.join clock.group.leave clock.group.get timer.arm timer.cancel timer.list event.register event.list event.stats event.publish event.subscribe event.unsubscribe event.port.open event.port.close event.reader.open event.reader.accept event.reader.sync event.reader.close resource.mount resource.alias resource.stats resource.define resource.undefine resource.load resource.unload resource.request resource.list resource.get resource.pin resource.evict resource.reload resource.trace memory.stats memory.report breaker.get breaker.trip breaker.reset breaker.policy breaker.rehearse breaker.trace breaker.history breaker.samples breaker.declare breaker.reserve breaker.release config.get config.set config.reload log.level log.tail log.unsubscribe telemetry.get telemetry.subscribe telemetry.unsubscribe telemetry.history'
