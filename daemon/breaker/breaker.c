@@ -46,6 +46,8 @@ static void look_at_budget(struct breaker *breaker, struct member *member, int64
 static void member_level(struct breaker *breaker, struct member *member);
 static void refresh_own(struct breaker *breaker, int64_t now_ns);
 static bool settle_level(struct breaker *breaker, int64_t now_ns);
+static uint64_t settle_soft(struct breaker *breaker);
+static void set_soft(struct breaker *breaker, enum resources_soft soft, enum breaker_action action);
 static void tell(struct breaker *breaker, uint32_t from);
 static void record(struct breaker *breaker, int64_t now_ns);
 static void write_forecast(struct breaker *breaker, int64_t now_ns);
@@ -186,6 +188,7 @@ int64_t breaker_look(struct breaker *breaker, int64_t now_ns)
     count_taken(breaker);
     look_at_sources(breaker, now_ns);
     risen = settle_level(breaker, now_ns);
+    settle_soft(breaker);
     look_at_members(breaker, now_ns);
     orders_look(breaker, now_ns);
     orders_publish(breaker, risen);
@@ -230,11 +233,14 @@ uint64_t breaker_trip(struct breaker *breaker, const struct breaker_trip *trip,
         breaker->members[i].answered = false;
     orders_by_hand(breaker, now_ns);
     orders_publish(breaker, true);
+    freed_bytes = settle_soft(breaker);
     if (trip->level >= LEVEL_EVICTION && policy_does(&breaker->policy, trip->level, ACTION_EVICT)) {
         const int64_t before_ns = ec_real_ns();
+        const uint64_t evicted_bytes =
+            resources_evict(breaker->services->resources, UINT64_MAX, groups);
 
-        freed_bytes = resources_evict(breaker->services->resources, UINT64_MAX, groups);
-        history_add_effect(item, ACTION_EVICT, freed_bytes, ec_real_ns() - before_ns);
+        history_add_effect(item, ACTION_EVICT, evicted_bytes, ec_real_ns() - before_ns);
+        freed_bytes += evicted_bytes;
         log_info("breaker", "eviction gave back %" PRIu64 " bytes", freed_bytes);
     }
     return freed_bytes;
@@ -253,6 +259,7 @@ void breaker_reset(struct breaker *breaker, const char *reason)
     item->to = LEVEL_NORMAL;
     settle_level(breaker, now_ns);
     item->global = breaker->level;
+    settle_soft(breaker);
     orders_look(breaker, now_ns);
     orders_publish(breaker, true);
 }
@@ -301,6 +308,7 @@ void breaker_use_policy(struct breaker *breaker, const struct breaker_policy *po
 {
     breaker->policy = *policy;
     breaker->policy_version++;
+    settle_soft(breaker);
     breaker->is_calm = false;
     breaker->marks = policy_marks(policy);
     breaker->tick = policy_tick(policy);
@@ -488,6 +496,41 @@ void breaker_tell_scheduler(struct breaker *breaker)
 {
     scheduler_breaker_changed(breaker->services->scheduler,
                               policy_does(&breaker->policy, breaker->level, ACTION_STEP_RATE));
+}
+
+/* Soft references are wishes: they give way first, and count again when there is room. Games have seen
+ * the level by now. Returns the bytes given back. */
+static uint64_t settle_soft(struct breaker *breaker)
+{
+    const bool pauses = policy_does(&breaker->policy, breaker->level, ACTION_PREFETCH);
+    const bool clears = policy_does(&breaker->policy, breaker->level, ACTION_SOFT);
+    const enum resources_soft wanted = clears   ? RESOURCES_SOFT_CLEARED
+                                       : pauses ? RESOURCES_SOFT_PAUSED
+                                                : RESOURCES_SOFT_HONOURED;
+
+    breaker->soft_freed_bytes = 0;
+    if (wanted == breaker->soft)
+        return 0;
+    /* One after the other, so that each effect is its own. */
+    if (pauses && breaker->soft == RESOURCES_SOFT_HONOURED)
+        set_soft(breaker, RESOURCES_SOFT_PAUSED, ACTION_PREFETCH);
+    if (wanted > breaker->soft)
+        set_soft(breaker, wanted, ACTION_SOFT);
+    else if (wanted < breaker->soft)
+        resources_set_soft(breaker->services->resources, wanted);
+    breaker->soft = wanted;
+    return breaker->soft_freed_bytes;
+}
+
+static void set_soft(struct breaker *breaker, enum resources_soft soft, enum breaker_action action)
+{
+    const int64_t before_ns = ec_real_ns();
+    const uint64_t freed_bytes = resources_set_soft(breaker->services->resources, soft);
+
+    breaker->soft = soft;
+    breaker->soft_freed_bytes += freed_bytes;
+    history_add_effect(history_find(&breaker->history, breaker->level_history), action, freed_bytes,
+                       ec_real_ns() - before_ns);
 }
 
 static void tell(struct breaker *breaker, uint32_t from)

@@ -262,6 +262,8 @@ static void look_at_source(struct breaker *breaker, uint32_t index, int64_t now_
     if (wants_round(breaker, index, now_ns)) {
         need_bytes = policy_wanted_bytes(&breaker->policy, &source->reading,
                                          growth_bytes_per_s(&source->growth));
+        need_bytes -=
+            breaker->soft_freed_bytes < need_bytes ? breaker->soft_freed_bytes : need_bytes;
         if (source->machine.level > source->ordered_level)
             breaker->barren_ns = 0;
         source->ordered_ns = now_ns;

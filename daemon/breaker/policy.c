@@ -57,6 +57,8 @@ static const struct list_row {
 
 static const char *const action_names[ACTION_COUNT] = {
     [ACTION_SAMPLING] = "sampling",
+    [ACTION_PREFETCH] = "prefetch",
+    [ACTION_SOFT] = "soft",
     [ACTION_EVICT] = "evict",
     [ACTION_ORDERS] = "orders",
     [ACTION_TRIM] = "trim",

@@ -20,6 +20,8 @@ struct config;
 /* What can be done at a level. Each has its own effect in the history of transitions. */
 enum breaker_action {
     ACTION_SAMPLING,     /* look at each client's memory ten times a second */
+    ACTION_PREFETCH,     /* cancel what is loaded ahead, and begin no more */
+    ACTION_SOFT,         /* let go what only soft references keep */
     ACTION_EVICT,        /* assets that are evictable and that nobody holds */
     ACTION_ORDERS,       /* ask clients for bytes */
     ACTION_TRIM,         /* and their allocators for what they keep */

@@ -22,6 +22,7 @@
 #include "breaker/sources.h"
 #include "breaker/trace.h"
 #include "breaker/wakeups.h"
+#include "resources/resources.h"
 
 struct ec_clock_page;
 struct reply;
@@ -60,8 +61,10 @@ struct breaker {
     struct samples *samples;
     struct trace *trace;
     int64_t sampled_ns;
-    bool own_level_changed; /* of some client, and its slot is not written yet */
-    uint32_t halved;        /* clocks that were seen at half their rate */
+    enum resources_soft soft;  /* what becomes of soft references now */
+    uint64_t soft_freed_bytes; /* by that in this look: it shows in the next reading */
+    bool own_level_changed;    /* of some client, and its slot is not written yet */
+    uint32_t halved;           /* clocks that were seen at half their rate */
     struct alarm_hook alarm;
 
     uint32_t level; /* of all */
