@@ -483,9 +483,10 @@ END_TEST
 
 START_TEST(resources_are_mounted_loaded_listed_and_evicted)
 {
-    char content[128], file[160];
+    char content[128], file[160], dumped[160], line[32] = "";
     FILE *written;
 
+    snprintf(dumped, sizeof dumped, "%s/dumped", engine.directory);
     snprintf(content, sizeof content, "%s/content", engine.directory);
     snprintf(file, sizeof file, "%s/note.txt", content);
     ck_assert_int_eq(mkdir(content, 0755), 0);
@@ -502,10 +503,37 @@ START_TEST(resources_are_mounted_loaded_listed_and_evicted)
     ck_assert_str_eq(ctl.out, "notes is ready: 1 of 1 resources, 4.0 KiB\n");
     ck_assert_int_eq(RUN("resources", "list"), DONE);
     ck_assert_ptr_nonnull(strstr(ctl.out, "note.txt"));
+    ck_assert_int_eq(RUN("resources", "get", "note.txt"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "class         auto"));
+    ck_assert_int_eq(RUN("resources", "dump", "note.txt", dumped), DONE);
+    written = fopen(dumped, "re");
+    ck_assert_ptr_nonnull(fgets(line, sizeof line, written));
+    fclose(written);
+    ck_assert_str_eq(line, "hello");
+    ck_assert_int_eq(RUN("resources", "dump", "nobody", dumped), ANSWERED_ERROR);
+    ck_assert_ptr_nonnull(strstr(ctl.err, "nobody is not defined"));
+    ck_assert_int_eq(RUN("resources", "pin", "notes"), DONE);
+    ck_assert_str_eq(ctl.out, "notes is pinned\n");
+    ck_assert_int_eq(RUN("resources", "evict", "notes"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "0 resources evicted, 1 kept"));
+    ck_assert_int_eq(RUN("resources", "pin", "notes", "--off"), DONE);
+    ck_assert_str_eq(ctl.out, "notes is auto\n");
     ck_assert_int_eq(RUN("resources", "evict", "notes"), DONE);
     ck_assert_ptr_nonnull(strstr(ctl.out, "1 resources evicted, 0 kept"));
     ck_assert_int_eq(RUN("resources", "list", "--json"), DONE);
     ck_assert(line_has(ctl.out, "state", "\"evicted\""));
+    ck_assert_int_eq(RUN("resources", "dump", "note.txt", dumped), ANSWERED_ERROR);
+    ck_assert_ptr_nonnull(strstr(ctl.err, "is evicted"));
+    ck_assert_int_eq(RUN("resources", "request", "note.txt"), DONE);
+    ck_assert_str_eq(ctl.out, "note.txt is ready, 4.0 KiB\n");
+    ck_assert_int_eq(RUN("resources", "unload", "notes"), DONE);
+    ck_assert_str_eq(ctl.out, "notes is unloaded\n");
+    ck_assert_int_eq(RUN("resources", "undefine", "notes"), DONE);
+    written = fopen(dumped, "we");
+    fputs("{\"group\":\"again\",\"resources\":[{\"name\":\"note.txt\"}]}", written);
+    fclose(written);
+    ck_assert_int_eq(RUN("resources", "define", dumped), DONE);
+    ck_assert_str_eq(ctl.out, "1 groups with 1 resources are defined\n");
     unlink(file);
     rmdir(content);
 }
