@@ -9,7 +9,7 @@ _engine_ctl()
     for ((i = 1; i < COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
         case $word in
-        --socket|--timeout|--interval|--ticks|--client|--pid|--type|--where|--max-rate|--bytes|--set|--remove|--channels|--levels|--reason|--hold|--trace|--limit|--time|--late|--clock|--every|--event|--payload|--level|--module|--lines|--last|--step|--seconds|--history|--speed|--tag|--sample|--) ((i++)) ;;
+        --socket|--timeout|--interval|--ticks|--client|--pid|--type|--where|--max-rate|--state|--level|--bytes|--set|--remove|--channels|--levels|--reason|--hold|--trace|--limit|--time|--late|--clock|--every|--event|--payload|--module|--lines|--last|--step|--seconds|--history|--speed|--tag|--sample|--) ((i++)) ;;
         -*) ;;
         *) words+=("$word") ;;
         esac
@@ -23,7 +23,7 @@ _engine_ctl()
     clients) verb=${words[0]} ;;
     mem-report) verb=${words[0]} ;;
     events) if ((${#words[@]} > 1)); then verb="${words[0]} ${words[1]}"; else offer="list tail stats publish"; fi ;;
-    resources) if ((${#words[@]} > 1)); then verb="${words[0]} ${words[1]}"; else offer="list load evict mount alias stats"; fi ;;
+    resources) if ((${#words[@]} > 1)); then verb="${words[0]} ${words[1]}"; else offer="list get define undefine load unload request reload pin watch dump evict mount alias stats"; fi ;;
     cook) verb=${words[0]} ;;
     breaker) if ((${#words[@]} > 1)); then verb="${words[0]} ${words[1]}"; else offer="get trip reset policy rehearse trace history samples"; fi ;;
     clock) if ((${#words[@]} > 1)); then verb="${words[0]} ${words[1]}"; else offer="get pause resume scale checkpoint rollback step create rate group"; fi ;;
@@ -42,6 +42,7 @@ _engine_ctl()
         i=$((${#words[@]} - ${#word[@]}))
         case $verb/$i in
     "wait/0") offer="ready memory.total_bytes memory.available_bytes memory.daemon_bytes memory.assets_bytes memory.clients_bytes memory.clients_peak_bytes memory.clients clock.game_ns clock.paused clock.steps clock.missed clock.jitter_p99_ns clock.discontinuities clock.timers event.types event.ports event.readers event.published event.bytes event.delivered event.lost event.refused event.latency_p99_ns breaker.level breaker.available_permille breaker.growth_bytes_s breaker.reservations breaker.looks resource.groups resource.ready resource.bytes resource.loaded resource.failed resource.evicted control.clients control.requests control.errors control.connections control.refused control.dropped control.log_lost control.descriptors" ;;
+    "resources dump/1") files=1 ;;
     "resources mount/0") files=1 ;;
     "breaker trip/0") offer="0 1 2 3" ;;
     "clock step/0") offer="real game physics network ai" ;;
@@ -67,6 +68,9 @@ _engine_ctl()
     "mem-report") options="--client --pid" ;;
     "events tail") options="--type --where --max-rate --latest" ;;
     "events stats") options="--type --watch" ;;
+    "resources list") options="--state" ;;
+    "resources pin") options="--off" ;;
+    "resources dump") options="--level" ;;
     "resources evict") options="--bytes" ;;
     "resources alias") options="--set --remove" ;;
     "cook") options="--channels --levels" ;;
@@ -102,6 +106,8 @@ _engine_ctl()
     --type) : ;;
     --where) : ;;
     --max-rate) : ;;
+    --state) : ;;
+    --level) : ;;
     --bytes) : ;;
     --set) : ;;
     --remove) : ;;
@@ -117,7 +123,6 @@ _engine_ctl()
     --every) : ;;
     --event) : ;;
     --payload) : ;;
-    --level) offer="trace debug info warning error" ;;
     --module) : ;;
     --lines) : ;;
     --last) : ;;

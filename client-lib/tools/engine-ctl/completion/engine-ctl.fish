@@ -6,7 +6,7 @@ function __engine_ctl_words
     for word in (commandline -opc)[2..-1]
         if test $skip = 1
             set skip 0
-        else if contains -- $word --socket --timeout --interval --ticks --client --pid --type --where --max-rate --bytes --set --remove --channels --levels --reason --hold --trace --limit --time --late --clock --every --event --payload --level --module --lines --last --step --seconds --history --speed --tag --sample
+        else if contains -- $word --socket --timeout --interval --ticks --client --pid --type --where --max-rate --state --level --bytes --set --remove --channels --levels --reason --hold --trace --limit --time --late --clock --every --event --payload --module --lines --last --step --seconds --history --speed --tag --sample
             set skip 1
         else if not string match -q -- '-*' $word
             echo $word
@@ -59,11 +59,24 @@ complete -c engine-ctl -n '__engine_ctl_at events 0' -a stats -d 'Show counts, r
 complete -c engine-ctl -l type -n '__engine_ctl_verb "events stats"' -x -d 'Only events of this type; give it for each type.'
 complete -c engine-ctl -l watch -n '__engine_ctl_verb "events stats"' -d 'Show it again and again, each second by default.'
 complete -c engine-ctl -n '__engine_ctl_at events 0' -a publish -d 'Publish one event; the payload is JSON, what it leaves out is zero.'
-complete -c engine-ctl -n '__engine_ctl_at "" 0' -a resources -d 'List groups and their resources.'
-complete -c engine-ctl -n '__engine_ctl_at resources 0' -a list -d 'List groups and their resources.'
+complete -c engine-ctl -n '__engine_ctl_at "" 0' -a resources -d 'List groups and their resources: sizes, references by client, class, uses.'
+complete -c engine-ctl -n '__engine_ctl_at resources 0' -a list -d 'List groups and their resources: sizes, references by client, class, uses.'
+complete -c engine-ctl -l state -n '__engine_ctl_verb "resources list"' -x -d 'Only those that are unloaded, loading, ready, evicting, evicted or failed.'
+complete -c engine-ctl -n '__engine_ctl_at resources 0' -a get -d 'Show all about one resource.'
+complete -c engine-ctl -n '__engine_ctl_at resources 0' -a define -d 'Define the groups of a JSON file, or of all JSON files in a directory.'
+complete -c engine-ctl -n '__engine_ctl_at resources 0' -a undefine -d 'Forget a group that is not loaded.'
 complete -c engine-ctl -n '__engine_ctl_at resources 0' -a load -d 'Load a group and wait until it is ready.'
+complete -c engine-ctl -n '__engine_ctl_at resources 0' -a unload -d 'Unload a group as soon as nobody holds it; show who does.'
+complete -c engine-ctl -n '__engine_ctl_at resources 0' -a request -d 'Bring a resource back that was evicted.'
+complete -c engine-ctl -n '__engine_ctl_at resources 0' -a reload -d 'Read a resource again, as when its file was saved.'
+complete -c engine-ctl -n '__engine_ctl_at resources 0' -a pin -d 'Keep a group in memory, whatever happens.'
+complete -c engine-ctl -l off -n '__engine_ctl_verb "resources pin"' -d 'No longer: as it is defined.'
+complete -c engine-ctl -n '__engine_ctl_at resources 0' -a watch -d 'Follow what is loaded, evicted and changed.'
+complete -c engine-ctl -n '__engine_ctl_at resources 0' -a dump -d 'Write what is in memory to a file: images as PNG, the rest as it is.'
+complete -c engine-ctl -l level -n '__engine_ctl_verb "resources dump"' -x -d 'Mip level of an image, 0 by default.'
+complete -c engine-ctl -n '__engine_ctl_at "resources dump" 1' -F
 complete -c engine-ctl -n '__engine_ctl_at resources 0' -a evict -d 'Free resources that nobody holds: those of a group, or an amount.'
-complete -c engine-ctl -l bytes -n '__engine_ctl_verb "resources evict"' -x -d 'Free at least this much, oldest first.'
+complete -c engine-ctl -l bytes -n '__engine_ctl_verb "resources evict"' -x -d 'Free at least this much; who was used before last the longest ago goes first.'
 complete -c engine-ctl -n '__engine_ctl_at resources 0' -a mount -d 'Add a directory or archive to the search path.'
 complete -c engine-ctl -n '__engine_ctl_at "resources mount" 0' -F
 complete -c engine-ctl -n '__engine_ctl_at resources 0' -a alias -d 'Show or change the other names of paths; all or nothing.'
