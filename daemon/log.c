@@ -74,6 +74,7 @@ static struct {
     uint64_t recent_count; /* since the start: sequence of the last line */
     void (*tap)(void *context);
     void *tap_context;
+    void (*_Atomic mirror)(const struct log_line *line);
 } sink = {
     .level = LOG_LEVEL_INFO,
     .least = LOG_LEVEL_INFO,
@@ -265,6 +266,7 @@ void log_write(enum log_level level, const char *module, const char *format, ...
     struct log_record *record;
     struct log_record raw;
     struct log_line *line;
+    void (*mirror)(const struct log_line *line);
     uint64_t position = 0;
     bool is_raw;
     va_list arguments;
@@ -286,6 +288,10 @@ void log_write(enum log_level level, const char *module, const char *format, ...
     if (vsnprintf(line->text, sizeof line->text, format, arguments) >= (int)sizeof line->text)
         cut_at_character(line->text, sizeof line->text);
     va_end(arguments);
+    /* acquire: partner is the release in log_set_mirror; what it writes to is there. */
+    mirror = atomic_load_explicit(&sink.mirror, memory_order_acquire);
+    if (mirror != NULL)
+        mirror(line);
     if (is_raw) {
         char shown[LOG_LINE_BYTES];
         size_t text_at;
@@ -298,6 +304,11 @@ void log_write(enum log_level level, const char *module, const char *format, ...
         wake_writer();
     }
     errno = errno_before;
+}
+
+void log_set_mirror(void (*mirror)(const struct log_line *line))
+{
+    atomic_store_explicit(&sink.mirror, mirror, memory_order_release);
 }
 
 /* The text fills the buffer: what is left of a UTF-8 character at its end goes. */

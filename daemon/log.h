@@ -64,6 +64,10 @@ unsigned log_read(uint64_t *sequence, struct log_line *lines, unsigned max);
  * none is running. */
 void log_set_tap(void (*tap)(void *context), void *context);
 
+/* Call mirror with each line as soon as it is made, on the thread that logs: for what has to survive the
+ * process. It must not log, block or allocate. NULL: none any more; another thread may still be in it. */
+void log_set_mirror(void (*mirror)(const struct log_line *line));
+
 /* Below the log: needs nothing of it, and may be called by a signal handler. text has its own LF. */
 void log_raw(const char *text);
 

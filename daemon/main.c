@@ -20,6 +20,7 @@
 #include "daemon/config_commands.h"
 #include "daemon/config_read.h"
 #include "daemon/counters.h"
+#include "daemon/fd_store.h"
 #include "daemon/log.h"
 #include "daemon/log_settings.h"
 #include "daemon/module.h"
@@ -79,7 +80,8 @@ static int run(const struct arguments *arguments);
 static void raise_descriptor_limit(void);
 static int serve(struct services *services, struct ec_error *why);
 static const char *choose_socket(const char *argument, char *buffer, size_t bytes);
-static int take_listen_fd(struct ec_error *why);
+static int take_listen_fd(struct services *services, struct ec_error *why);
+static bool is_ours(const char *name);
 static int watch_begin(struct watch *watch, struct services *services, struct ec_error *why);
 static void watch_end(struct watch *watch);
 
@@ -265,7 +267,7 @@ static int run(const struct arguments *arguments)
     clock_gettime(CLOCK_MONOTONIC, &now);
     services->started_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     services->socket_path = choose_socket(arguments->socket_path, path, sizeof path);
-    services->listen_fd = take_listen_fd(&why);
+    services->listen_fd = take_listen_fd(services, &why);
     services->loop = &loop;
     if (services->listen_fd < -1) {
         fprintf(stderr, "engine-cored: %s\n", why.text);
@@ -342,12 +344,13 @@ static const char *choose_socket(const char *argument, char *buffer, size_t byte
     return EC_SOCKET_SYSTEM_DIR "/" EC_SOCKET_NAME;
 }
 
-/* The listening socket that the service manager passed. Returns it, -1 (none) or an error. */
-static int take_listen_fd(struct ec_error *why)
+/* What the service manager passed: a listening socket, and what an earlier run left with it. Returns
+ * the socket, -1 (none) or an error. */
+static int take_listen_fd(struct services *services, struct ec_error *why)
 {
     char **names = NULL;
     const int count = sd_listen_fds_with_names(1, &names);
-    int taken = -1;
+    int taken = -1, kept = 0;
 
     if (count < 0)
         return ec_fail(why, EC_ERR_SYSTEM, "passed descriptors: %s", strerror(-count));
@@ -356,6 +359,9 @@ static int take_listen_fd(struct ec_error *why)
 
         if (taken < 0 && sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) > 0) {
             taken = fd;
+        } else if (names != NULL && is_ours(names[i])) {
+            kept++;
+            fd_store_keep(&services->fd_store, names[i], fd, NULL); /* what is lost begins anew */
         } else {
             log_warning("main", "the passed descriptor %s is not used",
                         names != NULL ? names[i] : "without a name");
@@ -365,11 +371,17 @@ static int take_listen_fd(struct ec_error *why)
     for (int i = 0; names != NULL && names[i] != NULL; i++)
         free(names[i]);
     free(names);
-    if (count > 0 && taken < 0)
+    if (count > kept && taken < 0)
         return ec_fail(why, EC_ERR_STATE,
                        "none of the %d passed descriptors is a listening Unix stream socket",
                        count);
     return taken;
+}
+
+/* Names under which the daemon leaves descriptors for its next run. */
+static bool is_ours(const char *name)
+{
+    return strncmp(name, "segment-", 8) == 0 || strncmp(name, "client-", 7) == 0;
 }
 
 static void on_stop_signal(uv_signal_t *handle, int number)

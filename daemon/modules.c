@@ -8,6 +8,8 @@
 #include "control/control.h"
 #include "daemon/config.h"
 #include "daemon/config_commands.h"
+#include "daemon/crash_record.h"
+#include "daemon/fd_store.h"
 #include "daemon/heritage.h"
 #include "daemon/log.h"
 #include "daemon/log_feed.h"
@@ -16,6 +18,7 @@
 #include "daemon/segments.h"
 #include "events/events.h"
 #include "metrics/metrics.h"
+#include "postmortem/postmortem.h"
 #include "resources/resources.h"
 #include "scheduler/scheduler.h"
 
@@ -34,8 +37,20 @@ const struct module daemon_modules[] = {
     { "log", start_log, NULL, NULL, stop_log, { NULL } },
     { "config", NULL, config_init, config_post_init, config_shutdown, { "log" } },
     { "log_settings", NULL, log_settings_init, NULL, NULL, { "config" } },
+    { "crash_record",
+      NULL,
+      crash_record_init,
+      crash_record_post_init,
+      crash_record_shutdown,
+      { "config" } },
     { "heritage", NULL, heritage_init, heritage_post_init, heritage_shutdown, { "config" } },
-    { "segments", NULL, segments_init, NULL, segments_shutdown, { "heritage" } },
+    { "fd_store", NULL, fd_store_init, fd_store_post_init, fd_store_shutdown, { "config" } },
+    { "segments",
+      NULL,
+      segments_init,
+      segments_post_init,
+      segments_shutdown,
+      { "heritage", "fd_store" } },
     { "clients", NULL, clients_init, clients_post_init, clients_shutdown, { "segments" } },
     { "log_feed", NULL, log_feed_init, NULL, log_feed_shutdown, { "clients" } },
     { "events", NULL, events_init, NULL, events_shutdown, { "clients" } },
@@ -43,6 +58,12 @@ const struct module daemon_modules[] = {
     { "resources", NULL, resources_init, resources_post_init, resources_shutdown, { "events" } },
     { "breaker", NULL, breaker_init, breaker_post_init, breaker_shutdown, { "resources" } },
     { "metrics", NULL, metrics_init, NULL, metrics_shutdown, { "breaker" } },
+    { "postmortem",
+      NULL,
+      postmortem_init,
+      postmortem_post_init,
+      postmortem_shutdown,
+      { "clients", "crash_record" } },
     { "control", NULL, control_init, control_post_init, control_shutdown, { "clients" } },
 };
 const unsigned daemon_module_count = sizeof daemon_modules / sizeof daemon_modules[0];

@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "daemon/config.h"
+#include "daemon/fd_store.h"
 #include "daemon/heap_file.h"
+#include "daemon/heritage.h"
 #include "daemon/log.h"
 #include "daemon/services.h"
 #include "segment/segment.h"
@@ -28,22 +30,40 @@ struct heap_place {
     const char *protection;
 };
 
-static int create(uint64_t instance, uint64_t heap_bytes, const struct heap_place *place,
+static int create(const struct segments_desc *desc, const struct heap_place *place,
                   struct segments **segments, struct ec_error *why);
 static int heap_place_choose(const struct config *config, uint64_t bytes, struct heap_place *place,
                              struct ec_error *why);
+static const char *store_name(const char *segment, char name[FD_STORE_NAME_BYTES]);
 static int open_read_only(int fd, struct ec_error *why);
 
 int segments_init(struct services *services, struct ec_error *why)
 {
-    const uint64_t heap_bytes =
-        (uint64_t)config_integer(services->config, EC_CONFIG_resource_heap_bytes);
+    const struct segments_desc desc = {
+        .instance = services->instance,
+        .heap_bytes = (uint64_t)config_integer(services->config, EC_CONFIG_resource_heap_bytes),
+        .store = services->fd_store,
+        .instance_before = heritage_instance(services->heritage),
+    };
     struct heap_place place;
-    int rc = heap_place_choose(services->config, heap_bytes, &place, why);
+    int rc = heap_place_choose(services->config, desc.heap_bytes, &place, why);
 
     if (rc < 0)
         return rc;
-    return create(services->instance, heap_bytes, &place, &services->segments, why);
+    return create(&desc, &place, &services->segments, why);
+}
+
+int segments_post_init(struct services *services, struct ec_error *why)
+{
+    struct segments *segments = services->segments;
+    char name[FD_STORE_NAME_BYTES];
+
+    (void)why;
+    for (unsigned i = 0; i < SEGMENTS && !segments->kept; i++)
+        fd_store_put(services->fd_store, store_name(segments->rows[i].name, name),
+                     segments->own[i].fd);
+    fd_store_barrier(services->fd_store);
+    return EC_OK;
 }
 
 void segments_shutdown(struct services *services)
@@ -52,32 +72,103 @@ void segments_shutdown(struct services *services)
     services->segments = NULL;
 }
 
-int segments_create(uint64_t instance, uint64_t heap_bytes, struct segments **segments,
+static const char *store_name(const char *segment, char name[FD_STORE_NAME_BYTES])
+{
+    snprintf(name, FD_STORE_NAME_BYTES, "segment-%s", segment);
+    return name;
+}
+
+int segments_create(const struct segments_desc *desc, struct segments **segments,
                     struct ec_error *why)
 {
     const struct heap_place memfd = { .protection = "read-only descriptor" };
 
-    return create(instance, heap_bytes, &memfd, segments, why);
+    return create(desc, &memfd, segments, why);
+}
+
+/* All three, or none. */
+static bool adopt(struct segments *segments, const struct ec_segment_desc descs[SEGMENTS],
+                  const struct segments_desc *desc)
+{
+    struct ec_error why = { 0 };
+    int rc = EC_OK;
+
+    for (unsigned i = 0; i < SEGMENTS; i++) {
+        struct ec_segment_desc before = descs[i];
+        char name[FD_STORE_NAME_BYTES];
+        int fd = fd_store_take(desc->store, store_name(descs[i].name, name));
+
+        before.instance = desc->instance_before;
+        if (fd < 0)
+            rc = EC_ERR_NOT_FOUND;
+        else if (rc < 0)
+            close(fd);
+        else
+            rc = ec_segment_adopt(&segments->own[i], fd, &before, &why);
+    }
+    if (rc == EC_OK) {
+        for (unsigned i = 0; i < SEGMENTS; i++)
+            ((struct ec_segment_header *)segments->own[i].base)->instance = desc->instance;
+        log_info("segments", "clock, directory and heap of the last run go on");
+        return true;
+    }
+    if (rc != EC_ERR_NOT_FOUND)
+        log_warning("segments", "%s; clock, directory and heap begin anew", why.text);
+    for (unsigned i = 0; i < SEGMENTS; i++)
+        ec_segment_finish(&segments->own[i]);
+    return false;
+}
+
+static int make(struct segments *segments, const struct ec_segment_desc descs[SEGMENTS],
+                struct ec_error *why)
+{
+    int rc = EC_OK;
+
+    for (unsigned i = 0; i < SEGMENTS && rc == EC_OK; i++)
+        rc = ec_segment_init(&segments->own[i], &descs[i], why);
+    return rc;
+}
+
+static int fill_rows(struct segments *segments, const struct ec_segment_desc descs[SEGMENTS],
+                     const struct heap_place *place, struct ec_error *why)
+{
+    for (unsigned i = 0; i < SEGMENTS; i++) {
+        segments->rows[i] = (struct segment_row) {
+            .name = descs[i].name,
+            .kind = descs[i].kind,
+            .bytes = segments->own[i].bytes,
+            .fd = open_read_only(segments->own[i].fd, why),
+            .protection = descs[i].punchable   ? place->protection
+                          : descs[i].adoptable ? "read-only descriptor"
+                                               : "sealed",
+        };
+        if (segments->rows[i].fd < 0)
+            return segments->rows[i].fd;
+    }
+    return EC_OK;
 }
 
 /* The place's descriptor is taken, whatever comes of it. */
-static int create(uint64_t instance, uint64_t heap_bytes, const struct heap_place *place,
+static int create(const struct segments_desc *desc, const struct heap_place *place,
                   struct segments **segments, struct ec_error *why)
 {
+    const bool stored = fd_store_is_used(desc->store);
     const struct ec_segment_desc descs[SEGMENTS] = {
         [CLOCK] = { .name = "clock",
                     .kind = EC_SEGMENT_CLOCK,
                     .bytes = sizeof(struct ec_clock_page),
-                    .instance = instance,
+                    .instance = desc->instance,
+                    .adoptable = stored,
                     .populate = true }, /* the scheduler thread must not fault */
         [DIRECTORY] = { .name = "directory",
                         .kind = EC_SEGMENT_DIRECTORY,
                         .bytes = sizeof(struct ec_directory),
-                        .instance = instance },
+                        .adoptable = stored,
+                        .instance = desc->instance },
         [HEAP] = { .name = "heap",
                    .kind = EC_SEGMENT_HEAP,
-                   .bytes = heap_bytes,
-                   .instance = instance,
+                   .bytes = desc->heap_bytes,
+                   .instance = desc->instance,
                    .punchable = true,
                    .file_fd = place->fd },
     };
@@ -92,20 +183,13 @@ static int create(uint64_t instance, uint64_t heap_bytes, const struct heap_plac
     }
     for (unsigned i = 0; i < SEGMENTS; i++)
         made->own[i].fd = made->rows[i].fd = -1;
-    for (unsigned i = 0; i < SEGMENTS && rc == EC_OK; i++) {
-        rc = ec_segment_init(&made->own[i], &descs[i], why);
-        if (rc < 0)
-            break;
-        made->rows[i] = (struct segment_row) {
-            .name = descs[i].name,
-            .kind = descs[i].kind,
-            .bytes = made->own[i].bytes,
-            .fd = open_read_only(made->own[i].fd, why),
-            .protection = descs[i].punchable ? place->protection : "sealed",
-        };
-        if (made->rows[i].fd < 0)
-            rc = made->rows[i].fd;
-    }
+    made->kept = stored && adopt(made, descs, desc);
+    if (!made->kept)
+        rc = make(made, descs, why);
+    else if (place->fd > 0)
+        close(place->fd); /* the heap of the last run is in its own place */
+    if (rc == EC_OK)
+        rc = fill_rows(made, descs, place, why);
     if (rc < 0) {
         segments_destroy(made);
         return rc;

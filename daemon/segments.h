@@ -3,9 +3,14 @@
  * Each is a memfd that the daemon maps writable before it seals it; clients get read-only
  * descriptors. The event port of the daemon belongs to the events module.
  *
+ * Where the service manager keeps descriptors (daemon/fd_store.h) all three are left with it, and the
+ * next run takes them over as they are: with step index, game time, handles and assets. If one of them
+ * cannot be used, all begin anew.
+ *
  * Protection: clock and directory carry F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE; the heap
  * carries SHRINK | GROW (in a tmpfs of its own, heap_file.h, no seal at all), mode 0400 and is passed as a
- * descriptor opened read-only, because FUTURE_WRITE forbids to punch holes. */
+ * descriptor opened read-only, because FUTURE_WRITE forbids to punch holes. It also forbids a later run to
+ * map them writable, so with a descriptor store clock and directory are protected like the heap. */
 #ifndef ENGINE_CORED_SEGMENTS_H
 #define ENGINE_CORED_SEGMENTS_H
 
@@ -18,11 +23,19 @@
 struct services;
 struct segments;
 
-int segments_init(struct services *services, struct ec_error *why); /* module phase */
+int segments_init(struct services *services, struct ec_error *why);      /* module phase */
+int segments_post_init(struct services *services, struct ec_error *why); /* they go to the store */
 void segments_shutdown(struct services *services);
 
 /* For tests: the same without the rest of the daemon. */
-int segments_create(uint64_t instance, uint64_t heap_bytes, struct segments **segments,
+struct fd_store;
+struct segments_desc {
+    uint64_t instance;
+    uint64_t heap_bytes;
+    struct fd_store *store;   /* NULL: none */
+    uint64_t instance_before; /* of the run that left segments there */
+};
+int segments_create(const struct segments_desc *desc, struct segments **segments,
                     struct ec_error *why);
 void segments_destroy(struct segments *segments);
 

@@ -11,6 +11,7 @@
 struct uv_loop_s;
 struct breaker;
 struct clients;
+struct crash_record;
 struct config;
 struct config_watch;
 struct config_source;
@@ -18,8 +19,10 @@ struct control;
 struct counters;
 struct decode_nursery;
 struct events;
+struct fd_store;
 struct heritage;
 struct log_feed;
+struct postmortem;
 struct metrics;
 struct resources;
 struct scheduler;
@@ -37,6 +40,9 @@ struct services {
     struct config *config;
     struct config_watch *config_watch; /* NULL: no inotify here */
     struct counters *counters;
+    struct crash_record *crash_record;
+    struct postmortem *postmortem;
+    struct fd_store *fd_store; /* also before its module: what was passed */
     struct heritage *heritage;
     struct segments *segments;
     struct clients *clients;

@@ -153,6 +153,21 @@ struct ec_frame_record {
     struct ec_histogram work;
 };
 
+/* The client's last log lines: a ring that any of its threads writes. at_ns is stored last (release);
+ * a line that is being changed may be torn, which the reader has to live with. */
+#define EC_CLIENT_LOG_LINES 32
+#define EC_CLIENT_LOG_TEXT_BYTES 248
+
+struct ec_client_log_line {
+    _Atomic int64_t at_ns; /* real time; 0: unused, or being changed */
+    char text[EC_CLIENT_LOG_TEXT_BYTES];
+};
+
+struct ec_client_log {
+    alignas(EC_HOT_BYTES) _Atomic uint64_t next; /* lines since the start */
+    struct ec_client_log_line lines[EC_CLIENT_LOG_LINES];
+};
+
 /* Behind the struct, up to the end of the file, may lie blocks of the client's allocators, so much at
  * most. They are the client's affair: no offset leads there, and the daemon does not read them. */
 #define EC_CLIENT_BLOCKS_MAX ((size_t)64 << 30)
@@ -212,6 +227,7 @@ struct ec_client_segment {
     alignas(EC_HOT_BYTES) _Atomic uint64_t soft_changes; /* raised behind each change in soft */
     struct ec_use_ring uses[EC_THREADS_MAX];
     struct ec_gpu_table gpu;
+    struct ec_client_log log; /* since layout 1.5 */
 };
 
 #endif

@@ -42,8 +42,9 @@ static int header_copy(int fd, struct ec_segment_header *header, struct ec_error
 int ec_segment_init(struct ec_segment *segment, const struct ec_segment_desc *desc,
                     struct ec_error *why)
 {
-    int seals = SIZE_SEALS | F_SEAL_SEAL | (desc->punchable ? 0 : F_SEAL_FUTURE_WRITE);
-    mode_t mode = desc->punchable ? 0400 : 0600; /* a memfd starts with 0777 */
+    const bool is_open = desc->punchable || desc->adoptable; /* for writable mappings */
+    int seals = SIZE_SEALS | F_SEAL_SEAL | (is_open ? 0 : F_SEAL_FUTURE_WRITE);
+    mode_t mode = is_open ? 0400 : 0600; /* a memfd starts with 0777 */
     int rc;
 
     *segment = (struct ec_segment) { .fd = -1 };
@@ -94,6 +95,42 @@ int ec_segment_init(struct ec_segment *segment, const struct ec_segment_desc *de
 fail:
     ec_segment_finish(segment);
     return ec_error_prefix(why, rc, "create segment %s", desc->name);
+}
+
+int ec_segment_adopt(struct ec_segment *segment, int fd, const struct ec_segment_desc *desc,
+                     struct ec_error *why)
+{
+    const uint64_t bytes = page_round(desc->bytes);
+    struct ec_segment_header header;
+    struct stat st;
+    int rc;
+
+    *segment = (struct ec_segment) { .fd = fd };
+    rc = file_check(fd, desc->kind, bytes, bytes, &segment->bytes, why);
+    if (rc == EC_OK &&
+        (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 0777) != 0400))
+        rc = ec_fail(why, EC_ERR_PERMISSION, "it does not belong to uid %u alone",
+                     (unsigned)geteuid());
+    if (rc == EC_OK)
+        rc = header_copy(fd, &header, why);
+    if (rc == EC_OK)
+        rc = ec_segment_check(&header, desc->kind, segment->bytes, why);
+    if (rc == EC_OK && (header.instance != desc->instance ||
+                        header.layout_minor != ec_layout_of(desc->kind)->minor))
+        rc = ec_fail(why, EC_ERR_LAYOUT, "it is of instance 0x%" PRIx64 ", layout minor %u",
+                     header.instance, header.layout_minor);
+    if (rc == EC_OK)
+        rc = map_range(fd, segment->bytes, 0, PROT_READ | PROT_WRITE, &segment->base,
+                       &segment->mapped_bytes, why);
+    if (rc == EC_OK && madvise(segment->base, segment->mapped_bytes, MADV_DONTFORK) < 0)
+        rc = ec_fail(why, EC_ERR_SYSTEM, "madvise DONTFORK: %s", strerror(errno));
+    if (rc == EC_OK && desc->populate)
+        rc = populate(segment, why);
+    if (rc < 0) {
+        ec_segment_finish(segment);
+        return ec_error_prefix(why, rc, "adopt segment %s", desc->name);
+    }
+    return EC_OK;
 }
 
 void ec_segment_finish(struct ec_segment *segment)

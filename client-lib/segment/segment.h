@@ -22,6 +22,7 @@ struct ec_segment_desc {
     uint64_t client_id; /* of the writer; 0: engine-cored */
     uint64_t instance;
     bool punchable;         /* the heap: no FUTURE_WRITE seal, so that holes can be punched */
+    bool adoptable;         /* no FUTURE_WRITE seal, so that ec_segment_adopt() can map it again */
     bool populate;          /* reserve and touch every page now: no shortage and no fault later */
     uint64_t mirror_offset; /* [mirror_offset, bytes) is mapped twice in a row; 0: not */
     int file_fd; /* the heap: make it in this empty file of a tmpfs, which cannot be sealed, and
@@ -39,6 +40,14 @@ struct ec_segment {
 /* Returns EC_OK, EC_ERR_PARAM (size, kind), EC_ERR_MEMORY or EC_ERR_SYSTEM. */
 int ec_segment_init(struct ec_segment *segment, const struct ec_segment_desc *desc,
                     struct ec_error *why);
+/* Map one writable again that an earlier run of this program made, punchable or adoptable. It must
+ * belong to this user, with nobody else allowed to open it, and have the size seals, the size and the
+ * header that desc asks for; instance is the one that it must carry. The descriptor is the segment's
+ * afterwards, also after an error (then it is closed).
+ *
+ * Returns EC_OK, EC_ERR_LAYOUT, EC_ERR_SIZE, EC_ERR_PERMISSION or EC_ERR_SYSTEM. */
+int ec_segment_adopt(struct ec_segment *segment, int fd, const struct ec_segment_desc *desc,
+                     struct ec_error *why);
 void ec_segment_finish(struct ec_segment *segment); /* accepts a zeroed one */
 
 /* Of a segment that was made before there was a daemon: who writes it, and for whom. Before it is

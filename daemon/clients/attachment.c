@@ -40,6 +40,14 @@ int attachment_init(struct attachment *attachment, const int fds[ATTACH_PARTS], 
     return ec_error_prefix(why, rc, "%s", attachment_part_name(attachment->refused));
 }
 
+int attachment_map_client(struct ec_segment_map *map, int fd, struct ec_error *why)
+{
+    struct attachment attachment = { 0 };
+
+    return map_part(&attachment, ATTACH_CLIENT, map, fd, EC_SEGMENT_CLIENT,
+                    sizeof(struct ec_client_segment), why);
+}
+
 void attachment_finish(struct attachment *attachment)
 {
     ec_segment_map_finish(&attachment->client_map);

@@ -25,6 +25,8 @@ struct attachment {
  * Returns EC_OK, EC_ERR_LAYOUT, EC_ERR_SIZE or EC_ERR_SYSTEM; then nothing stays mapped. */
 int attachment_init(struct attachment *attachment, const int fds[ATTACH_PARTS], bool may_be_eventfd,
                     struct ec_error *why);
+/* One client segment alone, by the same checks: that of a client that attached to an earlier run. */
+int attachment_map_client(struct ec_segment_map *map, int fd, struct ec_error *why);
 void attachment_finish(struct attachment *attachment);
 
 #endif

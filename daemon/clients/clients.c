@@ -218,6 +218,11 @@ void clients_describe(struct clients *clients, struct client *client, struct ec_
             clients->hooks[i].hooks.describe(clients->hooks[i].context, client, writer);
 }
 
+int client_pidfd(const struct client *client)
+{
+    return client->private->pidfd;
+}
+
 int client_signal(struct client *client, int number)
 {
     if (client->private->pidfd < 0)
@@ -437,12 +442,13 @@ static void process_ended(struct clients *clients, struct client_private *own)
     void *connection = client->connection;
 
     log_info("clients", "client %u (%s, pid %d) ended", client->id, client->name, (int)client->pid);
+    client->ended_ns = ec_real_ns();
+    clients_tell_died(clients, client);
     if (client->state == CLIENT_CONNECTED)
         hang_up(clients, own, "process ended");
     watch_stop(own);
     client_unlist(clients, own);
     client->state = CLIENT_DEAD;
-    client->ended_ns = ec_real_ns();
     client->attached = false;
     give_back(client);
     close(own->pidfd);
@@ -522,4 +528,11 @@ void clients_tell_ended(struct clients *clients, struct client *client)
     for (unsigned i = 0; i < clients->hook_count; i++)
         if (clients->hooks[i].hooks.ended != NULL)
             clients->hooks[i].hooks.ended(clients->hooks[i].context, client);
+}
+
+void clients_tell_died(struct clients *clients, struct client *client)
+{
+    for (unsigned i = 0; i < clients->hook_count; i++)
+        if (clients->hooks[i].hooks.died != NULL)
+            clients->hooks[i].hooks.died(clients->hooks[i].context, client);
 }

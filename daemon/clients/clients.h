@@ -125,11 +125,13 @@ unsigned clients_count(struct clients *clients);                   /* that said 
  *   ended     its references count no more: its process ended, it detached, or it hung up and was not
  *             attached, or did not come back in time. It is not attached now, and out of
  *             clients_next() unless it detached or its process lives
+ *   died      its process ended, and it had attached. Comes before left and ended; ended_ns is set
  *   settled   all that came back have handed back what they had, and nobody is awaited any more */
 struct client_hooks {
     void (*attached)(void *context, struct client *client);
     void (*left)(void *context, struct client *client);
     void (*ended)(void *context, struct client *client);
+    void (*died)(void *context, struct client *client);
     void (*settled)(void *context);
     /* Write further members of client.get, such as "ports":[…], into the open object. */
     void (*describe)(void *context, struct client *client, struct ec_json_writer *writer);
@@ -148,6 +150,9 @@ static inline const struct ec_cursor_segment *client_cursors(const struct client
 {
     return client->cursor_map.base;
 }
+
+/* The descriptor of its process; -1: not watched. The client's. */
+int client_pidfd(const struct client *client);
 
 /* Send a signal to the process of an attached client: to this one, never to another that has its pid
  * now. Returns EC_OK, EC_ERR_STATE (its process is not watched) or EC_ERR_SYSTEM. */

@@ -15,7 +15,7 @@
 #include "clients/closed.h"
 #include "clients/peer.h"
 
-#define CLIENTS_HOOKS_MAX 8
+#define CLIENTS_HOOKS_MAX 16
 
 struct process_watch; /* a pidfd on the loop */
 
@@ -67,6 +67,7 @@ void client_free(struct client_private *own);
 void client_unlist(struct clients *clients, struct client_private *own);
 int client_watch(struct clients *clients, struct client_private *own, struct ec_error *why);
 void clients_tell_ended(struct clients *clients, struct client *client);
+void clients_tell_died(struct clients *clients, struct client *client);
 
 /* ---- returning.c ---- */
 

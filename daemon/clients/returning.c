@@ -11,11 +11,14 @@
 #include "clients/clients_private.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <utlist.h>
 
 #include "daemon/config.h"
+#include "daemon/fd_store.h"
 #include "daemon/heritage.h"
 #include "daemon/log.h"
 #include "daemon/services.h"
@@ -113,6 +116,52 @@ static void on_grace(uv_timer_t *timer)
     arm_grace(clients);
 }
 
+/* The client segment, left with the service manager: with it the next run knows at once what the client
+ * holds, and what it left if it dies meanwhile. */
+static const char *store_name(uint32_t client_id, char name[FD_STORE_NAME_BYTES])
+{
+    snprintf(name, FD_STORE_NAME_BYTES, "client-%u", client_id);
+    return name;
+}
+
+static void take_segment(struct clients *clients, struct client *client)
+{
+    char name[FD_STORE_NAME_BYTES];
+    int fd = fd_store_take(clients->services->fd_store, store_name(client->id, name));
+    struct ec_error why = { 0 };
+
+    if (fd < 0)
+        return;
+    if (attachment_map_client(&client->client_map, fd, &why) < 0) {
+        log_warning("clients", "%s of the last run: %s", name, why.text);
+        close(fd);
+        fd_store_remove(clients->services->fd_store, name);
+        return;
+    }
+    client->client_fd = fd;
+}
+
+/* Its process ended while the daemon was away. */
+static void mourn(struct clients *clients, const struct lease *lease)
+{
+    struct peer peer = { .pid = lease->pid, .uid = lease->uid, .pidfd = -1 };
+    struct client_private *own = client_make(&peer, EC_ROLE_GAME, NULL, NULL);
+
+    if (own == NULL)
+        return;
+    own->client.id = lease->client_id;
+    own->client.state = CLIENT_DEAD;
+    own->client.ended_ns = ec_real_ns();
+    own->client.since_ns = 0; /* not known */
+    own->client.close_reason = "the daemon ended";
+    memcpy(own->client.name, lease->name, sizeof own->client.name);
+    take_segment(clients, &own->client);
+    clients_tell_died(clients, &own->client);
+    client_free(own);
+    fd_store_remove(clients->services->fd_store,
+                    store_name(lease->client_id, (char[FD_STORE_NAME_BYTES]) { 0 }));
+}
+
 /* ---- the leases of the run before ------------------------------------------------------------ */
 
 static int await(struct clients *clients, const struct lease *lease, struct ec_error *why)
@@ -143,6 +192,8 @@ static int await(struct clients *clients, const struct lease *lease, struct ec_e
     own->process_start = start;
     own->awaited = own->hung_up = own->listed = true;
     own->grace_since_ns = ec_real_ns();
+    take_segment(clients, &own->client);
+    own->client.attached = own->client.client_map.base != NULL; /* then its references count */
     DL_APPEND(clients->live, own);
     rc = client_watch(clients, own, why);
     if (rc < 0) {
@@ -169,6 +220,7 @@ static void await_all(struct clients *clients)
         log_info("clients", "client %u (%s, pid %d) of the last run does not come back: %s",
                  copy.client_id, copy.name, (int)copy.pid,
                  why.text[0] != '\0' ? why.text : "its process has ended");
+        mourn(clients, &copy);
         heritage_lease_remove(heritage, copy.client_id); /* another takes its place */
     }
     if (at > 0) {
@@ -279,6 +331,9 @@ void returning_attached(struct clients *clients, struct client_private *own)
     }
     if (!peer_process(own->client.pid, &uid, &own->process_start))
         return; /* it cannot be known again */
+    fd_store_put(clients->services->fd_store,
+                 store_name(own->client.id, (char[FD_STORE_NAME_BYTES]) { 0 }),
+                 own->client.client_fd);
     lease.process_start = own->process_start;
     memcpy(lease.name, own->client.name, sizeof lease.name);
     heritage_lease_add(clients->services->heritage, &lease);
@@ -292,6 +347,8 @@ void returning_over(struct clients *clients, struct client_private *own)
     if (other->resumes == own)
         other->resumes = NULL; /* its process ended meanwhile, or its time was up */
     own->awaited = own->resuming = false;
+    fd_store_remove(clients->services->fd_store,
+                    store_name(own->client.id, (char[FD_STORE_NAME_BYTES]) { 0 }));
     heritage_lease_remove(clients->services->heritage, own->client.id);
     returning_check_settled(clients);
 }

@@ -62,6 +62,7 @@ static const char *const reading[] = { /* a name a line, so that two may be adde
     "telemetry.get",
     "telemetry.history",
     "timer.list",
+    "postmortem.list", "postmortem.get",
 };
 /* clang-format on */
 

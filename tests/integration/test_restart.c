@@ -213,7 +213,8 @@ START_TEST(events_between_games_go_on_while_the_daemon_is_killed_and_replaced)
     ck_assert(line_client_connect(&operator, engine.socket_path));
     reply = line_client_call(&operator, "client.list", "{}");
     ck_assert_msg(strstr(reply, "\"client_id\":1,\"name\":\"publisher\"") != NULL &&
-                      strstr(reply, "\"ports\":1") != NULL && strstr(reply, "\"readers\":1") != NULL,
+                      strstr(reply, "\"ports\":1") != NULL &&
+                      strstr(reply, "\"readers\":1") != NULL,
                   "%s", reply);
     reply = line_client_call(&operator, "event.list", "{}");
     ck_assert_ptr_nonnull(strstr(reply, "test.number"));
@@ -229,6 +230,162 @@ START_TEST(events_between_games_go_on_while_the_daemon_is_killed_and_replaced)
 }
 END_TEST
 
+/* ---- time ------------------------------------------------------------------------------------ */
+
+struct returns {
+    int to, from; /* a pipe: a byte for each return */
+};
+
+static void note_return(void *context, enum ec_client_state state)
+{
+    const struct returns *returns = context;
+
+    if (state == EC_CONNECTED)
+        ck_assert_int_eq(write(returns->to, "!", 1), 1);
+}
+
+static void await_return(const struct returns *returns)
+{
+    struct pollfd polled = { .fd = returns->from, .events = POLLIN };
+    char byte;
+
+    ck_assert_int_eq(poll(&polled, 1, DAEMON_WAIT_MS), 1);
+    ck_assert_int_eq(read(returns->from, &byte, 1), 1);
+}
+
+static struct ec_client *connect_client(struct returns *returns)
+{
+    struct ec_client_desc desc = { .name = "clock reader",
+                                   .socket_path = engine.socket_path,
+                                   .on_state = note_return,
+                                   .context = returns };
+    struct ec_error why = { 0 };
+    struct ec_client *client;
+    int ends[2];
+
+    ck_assert_int_eq(pipe(ends), 0);
+    returns->from = ends[0];
+    returns->to = ends[1];
+    ck_assert_msg(ec_client_create(&desc, &client, &why) == EC_OK, "%s", why.text);
+    return client;
+}
+
+static void disconnect_client(struct ec_client *client, const struct returns *returns)
+{
+    ec_client_destroy(client);
+    close(returns->from);
+    close(returns->to);
+}
+
+/* How far game time is behind real time: it stays the same while game time runs as real time does. */
+static int64_t behind_ns(struct ec_client *client)
+{
+    struct ec_time now;
+    int rc;
+
+    while ((rc = ec_time_read(client, &now)) == EC_AGAIN)
+        ;
+    ck_assert_int_eq(rc, EC_OK);
+    return now.real_ns - now.game_ns;
+}
+
+static const struct {
+    bool keeps_descriptors;
+} store_cases[] = { { false }, { true } };
+
+static const char *const with_store[] = { "--set", "event.stall_ms=60000", "--set",
+                                          "core.descriptor_store=true", NULL };
+
+static void restart_with(bool keeps_descriptors)
+{
+    daemon_crash(&engine);
+    ck_assert_msg(daemon_start(&engine, keeps_descriptors ? with_store : patient), "%s",
+                  engine.why);
+}
+
+START_TEST(game_time_and_steps_go_on_in_a_new_daemon)
+{
+    const bool keeps = store_cases[_i].keeps_descriptors;
+    struct returns returns;
+    struct ec_step_clock physics, own;
+    struct ec_client *client;
+    struct ec_step step;
+    struct line_client operator;
+    uint64_t before, epoch;
+    int64_t offset_ns;
+
+    if (keeps) { /* the first one has to know that there is a store */
+        engine.keeps_descriptors = true;
+        restart_with(true);
+    }
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    ck_assert_ptr_nonnull(strstr(
+        line_client_call(&operator, "clock.step.create", "{\"name\":\"own\",\"rate\":\"1000/3\"}"),
+        "\"result\""));
+    ck_assert_ptr_nonnull(
+        strstr(line_client_call(&operator, "clock.step.rate", "{\"name\":\"physics\",\"hz\":50}"),
+               "\"result\""));
+    line_client_close(&operator);
+    client = connect_client(&returns);
+    ck_assert_int_eq(ec_step_find(client, "physics", &physics), EC_OK);
+    ck_assert_int_eq(ec_step_find(client, "own", &own), EC_OK);
+    ck_assert_int_eq(ec_step_wait(&own, GAME_WAIT_NS, &step), EC_OK);
+    offset_ns = behind_ns(client);
+    epoch = ec_time_epoch(client);
+    for (unsigned i = 0; i < restarts(); i++) {
+        before = ec_step_index(&own);
+        daemon_crash(&engine);
+        /* The page still says how time goes on. */
+        ck_assert_int_eq(ec_step_wait(&own, GAME_WAIT_NS, &step), EC_OK);
+        ck_assert_uint_gt(step.step, before);
+        ck_assert_msg(daemon_start(&engine, keeps ? with_store : patient), "%s", engine.why);
+        await_return(&returns);
+        ck_assert_int_eq(behind_ns(client), offset_ns);
+        ck_assert_uint_eq(ec_time_epoch(client), epoch);
+        before = step.step;
+        /* Steps are those of the daemon again, and none was told twice. */
+        do {
+            ck_assert_int_eq(ec_step_wait(&own, GAME_WAIT_NS, &step), EC_OK);
+            ck_assert_uint_gt(step.step, before);
+            before = step.step;
+        } while (step.stale);
+        ck_assert_int_eq(ec_step_wait(&physics, GAME_WAIT_NS, &step), EC_OK);
+    }
+    disconnect_client(client, &returns);
+}
+END_TEST
+
+START_TEST(a_clock_that_stood_still_stands_still_in_a_new_daemon)
+{
+    const bool keeps = store_cases[_i].keeps_descriptors;
+    struct line_client operator;
+    struct returns returns;
+    struct ec_client *client;
+    int64_t game_ns;
+
+    if (keeps) {
+        engine.keeps_descriptors = true;
+        restart_with(true);
+    }
+    client = connect_client(&returns);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    ck_assert_ptr_nonnull(
+        strstr(line_client_call(&operator, "clock.scale", "{\"scale\":2.5}"), "\"result\""));
+    ck_assert_ptr_nonnull(strstr(line_client_call(&operator, "clock.pause", "{}"), "\"result\""));
+    line_client_close(&operator);
+    game_ns = ec_time_game(client);
+    restart_with(keeps);
+    await_return(&returns);
+    ck_assert_int_eq(ec_time_game(client), game_ns);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    ck_assert(line_has(line_client_call(&operator, "clock.get", "{}"), "paused", "true"));
+    ck_assert(line_has(line_client_call(&operator, "clock.resume", "{}"), "scale", "2.5"));
+    ck_assert_int_ge(ec_time_game(client), game_ns);
+    line_client_close(&operator);
+    disconnect_client(client, &returns);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("restart");
@@ -240,6 +397,8 @@ int main(void)
     tcase_set_timeout(tcase, getenv("EC_RESTARTS") != NULL ? 0 : 110);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, events_between_games_go_on_while_the_daemon_is_killed_and_replaced);
+    tcase_add_loop_test(tcase, game_time_and_steps_go_on_in_a_new_daemon, 0, 2);
+    tcase_add_loop_test(tcase, a_clock_that_stood_still_stands_still_in_a_new_daemon, 0, 2);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

@@ -25,7 +25,8 @@
 
 static bool open_notify_socket(struct daemon_process *daemon);
 static void exec_daemon(const struct daemon_process *daemon, const char *const *arguments);
-static bool pass_listen_fd(int fd);
+static bool pass_descriptors(const struct daemon_process *daemon);
+static const char *receive_notification(struct daemon_process *daemon);
 static bool wait_ready(struct daemon_process *daemon);
 static int end(struct daemon_process *daemon, int wait_ms);
 static int exit_status(pid_t pid);
@@ -91,12 +92,73 @@ int daemon_kill(struct daemon_process *daemon)
     return end(daemon, 0);
 }
 
+static void forget_descriptor(struct daemon_process *daemon, const char *name)
+{
+    for (unsigned i = 0; i < daemon->kept_count; i++)
+        if (strcmp(daemon->kept[i].name, name) == 0) {
+            close(daemon->kept[i].fd);
+            daemon->kept[i--] = daemon->kept[--daemon->kept_count];
+        }
+}
+
+/* What a manager does with a message about descriptors. fd is closed unless it is kept. */
+static void keep_descriptor(struct daemon_process *daemon, const char *message, int fd)
+{
+    const char *name = strstr(message, "FDNAME=");
+    char text[64] = "";
+
+    if (name != NULL)
+        snprintf(text, sizeof text, "%.*s", (int)strcspn(name + 7, "\n"), name + 7);
+    if (strstr(message, "FDSTOREREMOVE=1") != NULL)
+        forget_descriptor(daemon, text);
+    if (fd < 0)
+        return;
+    if (strncmp(message, "FDSTORE=1", 9) != 0 || daemon->kept_count == KEPT_DESCRIPTORS_MAX) {
+        close(fd);
+        return;
+    }
+    memcpy(daemon->kept[daemon->kept_count].name, text, sizeof text);
+    daemon->kept[daemon->kept_count++].fd = fd;
+}
+
+/* The next message, if one is there. */
+static const char *receive_notification(struct daemon_process *daemon)
+{
+    static char message[4096];
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec data = { .iov_base = message, .iov_len = sizeof message - 1 };
+    struct msghdr header = { .msg_iov = &data,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes };
+    ssize_t bytes = recvmsg(daemon->notify_fd, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    struct cmsghdr *part;
+    int fd = -1;
+
+    if (bytes < 0)
+        return NULL;
+    message[bytes] = '\0';
+    part = CMSG_FIRSTHDR(&header);
+    if (part != NULL && part->cmsg_type == SCM_RIGHTS)
+        memcpy(&fd, CMSG_DATA(part), sizeof fd);
+    if (daemon->keeps_descriptors)
+        keep_descriptor(daemon, message, fd);
+    else if (fd >= 0)
+        close(fd);
+    return message;
+}
+
 void daemon_crash(struct daemon_process *daemon)
 {
     kill(daemon->pid, SIGKILL);
     exit_status(daemon->pid);
     close(daemon->pidfd);
     daemon->pidfd = -1;
+    while (receive_notification(daemon) != NULL)
+        ; /* what it sent last counts, too */
 }
 
 int daemon_wait(struct daemon_process *daemon)
@@ -106,17 +168,9 @@ int daemon_wait(struct daemon_process *daemon)
 
 const char *daemon_notification(struct daemon_process *daemon)
 {
-    static char message[4096];
     struct pollfd polled = { .fd = daemon->notify_fd, .events = POLLIN };
-    ssize_t bytes;
 
-    if (poll(&polled, 1, DAEMON_WAIT_MS) != 1)
-        return NULL;
-    bytes = recv(daemon->notify_fd, message, sizeof message - 1, 0);
-    if (bytes < 0)
-        return NULL;
-    message[bytes] = '\0';
-    return message;
+    return poll(&polled, 1, DAEMON_WAIT_MS) == 1 ? receive_notification(daemon) : NULL;
 }
 
 int daemon_run(const char *const *arguments, char *output, size_t output_bytes)
@@ -218,25 +272,40 @@ static void exec_daemon(const struct daemon_process *daemon, const char *const *
     if (fd < 0 || dup2(fd, STDERR_FILENO) < 0 || dup2(fd, STDOUT_FILENO) < 0)
         return;
     setenv("NOTIFY_SOCKET", daemon->notify_path, 1);
-    if (daemon->listen_fd > 0 && !pass_listen_fd(daemon->listen_fd))
+    if ((daemon->listen_fd > 0 || daemon->kept_count > 0) && !pass_descriptors(daemon))
         return;
     for (int standard = STDIN_FILENO; daemon->is_mute && standard <= STDERR_FILENO; standard++)
         close(standard);
     execv(path, (char *const *)(void *)argv);
 }
 
-/* As systemd passes a socket: descriptor 3, and who it is for. */
-static bool pass_listen_fd(int fd)
+/* As systemd passes descriptors: from 3 on, with their names, and for whom they are. */
+static bool pass_descriptors(const struct daemon_process *daemon)
 {
-    char pid[16];
+    const unsigned first = daemon->listen_fd > 0 ? 1 : 0, count = first + daemon->kept_count;
+    char pid[16], number[16], names[KEPT_DESCRIPTORS_MAX * 65 + 16] = "";
+    int fds[KEPT_DESCRIPTORS_MAX + 1];
 
+    for (unsigned i = 0; i < count; i++) {
+        const char *name = i < first ? "control" : daemon->kept[i - first].name;
+
+        /* Out of the way first: one may have the number of another's place. */
+        fds[i] =
+            fcntl(i < first ? daemon->listen_fd : daemon->kept[i - first].fd, F_DUPFD_CLOEXEC, 100);
+        if (fds[i] < 0)
+            return false;
+        strcat(names, i > 0 ? ":" : "");
+        strcat(names, name);
+    }
     snprintf(pid, sizeof pid, "%d", (int)getpid());
+    snprintf(number, sizeof number, "%u", count);
     setenv("LISTEN_PID", pid, 1);
-    setenv("LISTEN_FDS", "1", 1);
-    setenv("LISTEN_FDNAMES", "control", 1);
-    if (fd == 3)
-        return fcntl(fd, F_SETFD, 0) == 0;
-    return dup2(fd, 3) == 3;
+    setenv("LISTEN_FDS", number, 1);
+    setenv("LISTEN_FDNAMES", names, 1);
+    for (unsigned i = 0; i < count; i++)
+        if (dup2(fds[i], 3 + (int)i) < 0)
+            return false;
+    return true;
 }
 
 static bool wait_ready(struct daemon_process *daemon)
@@ -275,6 +344,8 @@ static int end(struct daemon_process *daemon, int wait_ms)
         close(daemon->pidfd);
     if (daemon->notify_fd >= 0)
         close(daemon->notify_fd);
+    while (daemon->kept_count > 0)
+        close(daemon->kept[--daemon->kept_count].fd);
     remove_directory(daemon->directory);
     daemon->pidfd = daemon->notify_fd = -1;
     daemon->directory[0] = '\0';

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#define KEPT_DESCRIPTORS_MAX 64
 #define DAEMON_WAIT_MS 20000 /* how long any of these waits before the test has failed */
 
 struct daemon_process {
@@ -34,6 +35,14 @@ struct daemon_process {
     int notify_fd;
     int listen_fd; /* of the test: passed by socket activation when it is not 0 */
     bool is_mute;  /* started with stdin, stdout and stderr closed */
+    /* Do as a service manager with a descriptor store: keep what the daemon sends, and pass it to the
+     * next daemon_start. */
+    bool keeps_descriptors;
+    struct kept_descriptor {
+        char name[64];
+        int fd;
+    } kept[KEPT_DESCRIPTORS_MAX];
+    unsigned kept_count;
     char why[256]; /* the reason of a failed start */
 };
 

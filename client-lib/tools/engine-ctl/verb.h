@@ -117,6 +117,8 @@ int verb_wait(struct ctl *ctl, const struct verb_input *input);
 int verb_doctor(struct ctl *ctl, const struct verb_input *input);
 int verb_top(struct ctl *ctl, const struct verb_input *input);
 int verb_completion(struct ctl *ctl, const struct verb_input *input);
+int verb_postmortem_list(struct ctl *ctl, const struct verb_input *input);
+int verb_postmortem_show(struct ctl *ctl, const struct verb_input *input);
 int verb_record(struct ctl *ctl, const struct verb_input *input);
 int verb_replay(struct ctl *ctl, const struct verb_input *input);
 int verb_run(struct ctl *ctl, const struct verb_input *input);

@@ -17,7 +17,10 @@ static struct ec_error why;
 
 static void set_up(void)
 {
-    ck_assert_msg(segments_create(0x1234, HEAP_BYTES, &segments, &why) == EC_OK, "%s", why.text);
+    ck_assert_msg(
+        segments_create(&(struct segments_desc) { .instance = 0x1234, .heap_bytes = HEAP_BYTES },
+                        &segments, &why) == EC_OK,
+        "%s", why.text);
 }
 
 static void tear_down(void)
@@ -91,7 +94,9 @@ START_TEST(a_heap_that_is_too_small_is_refused_with_its_size)
 {
     struct segments *none = segments;
 
-    ck_assert_int_eq(segments_create(1, 100, &none, &why), EC_ERR_PARAM);
+    ck_assert_int_eq(
+        segments_create(&(struct segments_desc) { .instance = 1, .heap_bytes = 100 }, &none, &why),
+        EC_ERR_PARAM);
     ck_assert_msg(strstr(why.text, "create segment heap: 100 bytes") != NULL, "%s", why.text);
     ck_assert_ptr_null(none);
 }

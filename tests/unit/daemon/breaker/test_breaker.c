@@ -107,7 +107,9 @@ static void set_up(void)
     ck_assert_int_eq(config_create(&(struct config_source) { .sets = sets, .set_count = 1 },
                                    &services.config, &why),
                      EC_OK);
-    ck_assert_msg(segments_create(1, 1 << 20, &services.segments, &why) == EC_OK, "%s", why.text);
+    ck_assert_msg(segments_create(&(struct segments_desc) { .instance = 1, .heap_bytes = 1 << 20 },
+                                  &services.segments, &why) == EC_OK,
+                  "%s", why.text);
     for (size_t i = 0; i < sizeof inits / sizeof inits[0]; i++)
         ck_assert_msg(inits[i](&services, &why) == EC_OK, "%s", why.text);
     breaker = services.breaker;

@@ -1,0 +1,312 @@
+/* Who dies leaves a record: clients that had attached, by whatever cause, and the daemon itself. */
+#include <engine-core/clock.h>
+#include <engine-core/log.h>
+#include <engine-core/memory.h>
+#include <engine-core/pool.h>
+
+#include <check.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "support/daemon.h"
+#include "support/fixture.h"
+#include "support/game.h"
+#include "support/reply.h"
+
+static struct daemon_process engine;
+static struct line_client operator;
+
+static void set_up(void)
+{
+    fixture_start(&engine, &operator, NULL);
+}
+
+static void tear_down(void)
+{
+    fixture_stop(&engine, &operator);
+}
+
+/* The record of a client, once it is there. */
+static const char *await_record(unsigned id)
+{
+    char params[32];
+    const char *reply;
+
+    snprintf(params, sizeof params, "{\"id\":%u}", id);
+    for (;;) { /* the test's own time-out ends this */
+        reply = line_client_call(&operator, "postmortem.get", params);
+        if (reply_at(reply, "result").text != NULL)
+            return reply;
+    }
+}
+
+static unsigned count_records(void)
+{
+    struct ec_json_iterator items =
+        ec_json_iterate(reply_at(line_client_call(&operator, "postmortem.list", "{}"),
+                                 "result/items"));
+    struct ec_json_span item;
+    unsigned count = 0;
+
+    while (ec_json_next_element(&items, &item))
+        count++;
+    return count;
+}
+
+enum ending { BY_SIGNAL, BY_EXIT, BY_DETACH };
+
+static const struct {
+    enum ending ending;
+    int number; /* of the signal, or the exit code */
+    const char *cause;
+} endings[] = {
+    { BY_SIGNAL, SIGKILL, "signal" },
+    { BY_SIGNAL, SIGSEGV, "signal" },
+    { BY_SIGNAL, SIGQUIT, "signal" },
+    { BY_EXIT, 3, "exit" },
+    { BY_EXIT, 0, "exit" },
+};
+
+static int play(const struct game_side *side)
+{
+    const int at = *(const int *)side->context;
+    struct ec_client *client = game_join("doomed", engine.socket_path);
+    struct ec_pool_desc desc = { .client = client, .name = "bullets", .block_bytes = 64 };
+    struct ec_frame frame;
+    struct ec_pool *pool;
+
+    GAME_CHECK(ec_pool_create(&desc, &pool, NULL) == EC_OK);
+    for (int i = 0; i < 100; i++)
+        GAME_CHECK(ec_pool_alloc(pool) != NULL);
+    ec_frame_begin(client, &frame);
+    for (int i = 0; i < 40; i++) /* more than are kept */
+        ec_log(client, "line %d \x1b[31m of \xff%s", i, "the game");
+    game_say(side);
+    game_hear(side);
+    if (at < 0)
+        ec_client_destroy(client);
+    else if (endings[at].ending == BY_EXIT)
+        _exit(endings[at].number);
+    else
+        kill(getpid(), endings[at].number);
+    pause();
+    return 0;
+}
+
+/* Let a game come to its end. */
+static void end_game(int at)
+{
+    struct game game = game_start(play, &at);
+
+    game_await(&game);
+    game_tell(&game);
+    game_end(&game);
+}
+
+START_TEST(each_death_of_a_client_leaves_a_record)
+{
+    const char *reply;
+
+    end_game(_i);
+    reply = await_record(1);
+    ck_assert_str_eq(reply_text(reply, "result/kind"), "client");
+    ck_assert_str_eq(reply_text(reply, "result/name"), "doomed");
+    /* How it ended is known where the kernel tells: since Linux 6.15, or while nobody has collected it. */
+    if (strcmp(reply_text(reply, "result/cause"), "unknown") != 0) {
+        ck_assert_str_eq(reply_text(reply, "result/cause"), endings[_i].cause);
+        ck_assert_int_eq(
+            reply_number(reply, endings[_i].ending == BY_EXIT ? "result/code" : "result/signal"),
+            endings[_i].number);
+    }
+    ck_assert_int_eq(reply_number(reply, "result/last_frame"), 1);
+    ck_assert_int_ge(reply_number(reply, "result/memory/bytes"), 6400);
+    ck_assert_int_eq(reply_number(reply, "result/memory/allocators/name=bullets/current_bytes"),
+                     6400);
+    /* The last 32 lines, with what could drive a terminal or is no text taken out. */
+    ck_assert_str_eq(reply_text(reply, "result/log/0/message"), "line 8 ?[31m of ?the game");
+    ck_assert_str_eq(reply_text(reply, "result/log/31/message"), "line 39 ?[31m of ?the game");
+    ck_assert_ptr_null(reply_at(reply, "result/log/32").text);
+    ck_assert_ptr_nonnull(reply_at(reply, "result/daemon_log/0").text);
+}
+END_TEST
+
+START_TEST(who_detaches_leaves_none)
+{
+    int at = -1;
+    struct game game = game_start(play, &at);
+
+    game_await(&game);
+    game_tell(&game);
+    fixture_await_clients(&operator, 1);
+    game_kill(&game); /* after it has said goodbye */
+    ck_assert_uint_eq(count_records(), 0);
+}
+END_TEST
+
+START_TEST(a_client_that_dies_while_the_daemon_is_away_leaves_one_too)
+{
+    static const char *const with_store[] = { "--set", "core.descriptor_store=true", NULL };
+    int at = 0;
+    struct game game;
+    const char *reply;
+
+    line_client_close(&operator);
+    daemon_crash(&engine);
+    engine.keeps_descriptors = true;
+    ck_assert_msg(daemon_start(&engine, with_store), "%s", engine.why);
+    game = game_start(play, &at);
+    game_await(&game);
+    daemon_crash(&engine);
+    game_kill(&game);
+    ck_assert_msg(daemon_start(&engine, with_store), "%s", engine.why);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    reply = await_record(3); /* after those of two daemons */
+    ck_assert_str_eq(reply_text(reply, "result/name"), "doomed");
+    ck_assert_str_eq(reply_text(reply, "result/log/31/message"), "line 39 ?[31m of ?the game");
+}
+END_TEST
+
+/* ---- the daemon ------------------------------------------------------------------------------ */
+
+static const struct {
+    int signal;
+    const char *cause;
+} daemon_ends[] = {
+    { SIGKILL, "killed" }, { SIGSEGV, "signal" }, { SIGABRT, "signal" }, { SIGBUS, "signal" }
+};
+
+START_TEST(a_daemon_that_dies_leaves_a_record_for_the_next)
+{
+    const char *reply;
+    char module[512];
+
+    line_client_close(&operator);
+    ck_assert_int_eq(kill(engine.pid, daemon_ends[_i].signal), 0);
+    ck_assert_int_eq(poll(&(struct pollfd) { .fd = engine.pidfd, .events = POLLIN }, 1,
+                          DAEMON_WAIT_MS),
+                     1);
+    daemon_crash(&engine); /* it is dead already: only collect it */
+    ck_assert_msg(daemon_start(&engine, NULL), "%s", engine.why);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    reply = await_record(1);
+    ck_assert_str_eq(reply_text(reply, "result/kind"), "daemon");
+    ck_assert_str_eq(reply_text(reply, "result/cause"), daemon_ends[_i].cause);
+    ck_assert_ptr_nonnull(reply_at(reply, "result/log/0/message").text);
+    if (daemon_ends[_i].signal == SIGKILL)
+        return;
+    ck_assert_int_eq(reply_number(reply, "result/signal"), daemon_ends[_i].signal);
+    snprintf(module, sizeof module, "%s", reply_text(reply, "result/frames/0/module"));
+    ck_assert_ptr_nonnull(strchr(module, '/'));
+    ck_assert_uint_gt(strlen(reply_text(reply, "result/frames/0/offset")), 2);
+}
+END_TEST
+
+START_TEST(a_daemon_that_ends_in_good_order_leaves_none)
+{
+    char path[160];
+
+    line_client_close(&operator);
+    ck_assert_int_eq(kill(engine.pid, SIGTERM), 0);
+    ck_assert_int_eq(poll(&(struct pollfd) { .fd = engine.pidfd, .events = POLLIN }, 1,
+                          DAEMON_WAIT_MS),
+                     1);
+    daemon_crash(&engine);
+    snprintf(path, sizeof path, "%s.crash", engine.socket_path);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    ck_assert_msg(daemon_start(&engine, NULL), "%s", engine.why);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    ck_assert_uint_eq(count_records(), 0);
+}
+END_TEST
+
+static const char *const crash_files[] = { "", "short", "\0\0\0\0" };
+
+START_TEST(a_crash_file_that_makes_no_sense_is_passed_over)
+{
+    char path[160], bytes[65536];
+    int fd;
+
+    line_client_close(&operator);
+    daemon_crash(&engine);
+    snprintf(path, sizeof path, "%s.crash", engine.socket_path);
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    memset(bytes, 0xa5, sizeof bytes);
+    if (_i == 2)
+        ck_assert_int_eq(write(fd, bytes, sizeof bytes), (ssize_t)sizeof bytes);
+    else
+        ck_assert_int_eq(write(fd, crash_files[_i], strlen(crash_files[_i])),
+                         (ssize_t)strlen(crash_files[_i]));
+    close(fd);
+    ck_assert_msg(daemon_start(&engine, NULL), "%s", engine.why);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    ck_assert_uint_eq(count_records(), 0);
+}
+END_TEST
+
+/* ---- bounds ---------------------------------------------------------------------------------- */
+
+START_TEST(only_the_newest_records_stay)
+{
+    static const char *const few[] = { "--set", "postmortem.count=2", NULL };
+    const char *reply;
+
+    fixture_restart(&engine, &operator, few);
+    for (int i = 0; i < 4; i++)
+        end_game(0);
+    reply = await_record(4);
+    reply = line_client_call(&operator, "postmortem.list", "{}");
+    ck_assert_int_eq(reply_number(reply, "result/items/0/id"), 4);
+    ck_assert_int_eq(reply_number(reply, "result/items/1/id"), 3);
+    ck_assert_ptr_null(reply_at(reply, "result/items/2").text);
+    reply = line_client_call(&operator, "postmortem.get", "{\"id\":1}");
+    ck_assert_int_eq(reply_number(reply, "error/code"), -32005);
+}
+END_TEST
+
+/* A directory that cannot be made stands for a disk that is full: nothing can be written there. */
+START_TEST(a_record_that_cannot_be_written_is_kept_in_memory)
+{
+    char directory[128];
+    const char *arguments[] = { "--set", directory, NULL };
+    const char *reply;
+
+    snprintf(directory, sizeof directory, "postmortem.directory=/proc/none/such");
+    fixture_restart(&engine, &operator, arguments);
+    end_game(0);
+    await_record(1);
+    reply = line_client_call(&operator, "postmortem.list", "{}");
+    ck_assert_ptr_nonnull(strstr(reply, "\"on_disk\":false"));
+    ck_assert_str_eq(reply_text(reply, "result/items/0/name"), "doomed");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("postmortem");
+    TCase *tcase = tcase_create("postmortem");
+    SRunner *runner;
+    int failed;
+
+    signal(SIGPIPE, SIG_IGN);
+    tcase_set_timeout(tcase, 110);
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_loop_test(tcase, each_death_of_a_client_leaves_a_record, 0, 5);
+    tcase_add_test(tcase, who_detaches_leaves_none);
+    tcase_add_test(tcase, a_client_that_dies_while_the_daemon_is_away_leaves_one_too);
+    tcase_add_loop_test(tcase, a_daemon_that_dies_leaves_a_record_for_the_next, 0, 4);
+    tcase_add_test(tcase, a_daemon_that_ends_in_good_order_leaves_none);
+    tcase_add_loop_test(tcase, a_crash_file_that_makes_no_sense_is_passed_over, 0, 3);
+    tcase_add_test(tcase, only_the_newest_records_stay);
+    tcase_add_test(tcase, a_record_that_cannot_be_written_is_kept_in_memory);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
