@@ -35,7 +35,7 @@ int verb_resources_dump(struct ctl *ctl, const struct verb_input *input)
     return rc;
 }
 
-/* The options: 0 level. */
+/* The options: 0 mip. */
 static int dump(struct ctl *ctl, struct ec_client *client, const struct verb_input *input)
 {
     const char *name = input->arguments[0], *path = input->arguments[1];
@@ -47,7 +47,7 @@ static int dump(struct ctl *ctl, struct ec_client *client, const struct verb_inp
     int rc;
 
     if (input->options[0] != NULL && !verb_number(input->options[0], 0, 31, &level))
-        return ctl_fail(EXIT_USAGE, "resources dump: --level is \"%s\", expected 0..31",
+        return ctl_fail(EXIT_USAGE, "resources dump: --mip is \"%s\", expected 0..31",
                         input->options[0]);
     rc = ec_resource_find(client, name, &resource);
     if (rc == EC_OK)

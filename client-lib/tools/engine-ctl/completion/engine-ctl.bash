@@ -9,7 +9,7 @@ _engine_ctl()
     for ((i = 1; i < COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
         case $word in
-        --socket|--timeout|--interval|--ticks|--client|--pid|--type|--where|--max-rate|--state|--level|--bytes|--set|--remove|--channels|--levels|--reason|--hold|--trace|--limit|--time|--late|--clock|--every|--event|--payload|--module|--lines|--last|--step|--seconds|--history|--speed|--tag|--sample|--) ((i++)) ;;
+        --socket|--timeout|--interval|--ticks|--client|--pid|--type|--where|--max-rate|--state|--mip|--bytes|--set|--remove|--channels|--levels|--reason|--hold|--trace|--limit|--time|--late|--clock|--every|--event|--payload|--level|--module|--lines|--last|--step|--seconds|--history|--speed|--tag|--sample|--) ((i++)) ;;
         -*) ;;
         *) words+=("$word") ;;
         esac
@@ -71,7 +71,7 @@ _engine_ctl()
     "events stats") options="--type --watch" ;;
     "resources list") options="--state" ;;
     "resources pin") options="--off" ;;
-    "resources dump") options="--level" ;;
+    "resources dump") options="--mip" ;;
     "resources evict") options="--bytes" ;;
     "resources alias") options="--set --remove" ;;
     "cook") options="--channels --levels" ;;
@@ -108,7 +108,7 @@ _engine_ctl()
     --where) : ;;
     --max-rate) : ;;
     --state) : ;;
-    --level) : ;;
+    --mip) : ;;
     --bytes) : ;;
     --set) : ;;
     --remove) : ;;
@@ -124,6 +124,7 @@ _engine_ctl()
     --every) : ;;
     --event) : ;;
     --payload) : ;;
+    --level) offer="trace debug info warning error" ;;
     --module) : ;;
     --lines) : ;;
     --last) : ;;

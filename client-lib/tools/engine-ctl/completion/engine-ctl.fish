@@ -6,7 +6,7 @@ function __engine_ctl_words
     for word in (commandline -opc)[2..-1]
         if test $skip = 1
             set skip 0
-        else if contains -- $word --socket --timeout --interval --ticks --client --pid --type --where --max-rate --state --level --bytes --set --remove --channels --levels --reason --hold --trace --limit --time --late --clock --every --event --payload --module --lines --last --step --seconds --history --speed --tag --sample
+        else if contains -- $word --socket --timeout --interval --ticks --client --pid --type --where --max-rate --state --mip --bytes --set --remove --channels --levels --reason --hold --trace --limit --time --late --clock --every --event --payload --level --module --lines --last --step --seconds --history --speed --tag --sample
             set skip 1
         else if not string match -q -- '-*' $word
             echo $word
@@ -73,7 +73,7 @@ complete -c engine-ctl -n '__engine_ctl_at resources 0' -a pin -d 'Keep a group 
 complete -c engine-ctl -l off -n '__engine_ctl_verb "resources pin"' -d 'No longer: as it is defined.'
 complete -c engine-ctl -n '__engine_ctl_at resources 0' -a watch -d 'Follow what is loaded, evicted and changed.'
 complete -c engine-ctl -n '__engine_ctl_at resources 0' -a dump -d 'Write what is in memory to a file: images as PNG, the rest as it is.'
-complete -c engine-ctl -l level -n '__engine_ctl_verb "resources dump"' -x -d 'Mip level of an image, 0 by default.'
+complete -c engine-ctl -l mip -n '__engine_ctl_verb "resources dump"' -x -d 'Mip level of an image, 0 by default.'
 complete -c engine-ctl -n '__engine_ctl_at "resources dump" 1' -F
 complete -c engine-ctl -n '__engine_ctl_at resources 0' -a evict -d 'Free resources that nobody holds: those of a group, or an amount.'
 complete -c engine-ctl -l bytes -n '__engine_ctl_verb "resources evict"' -x -d 'Free at least this much; who was used before last the longest ago goes first.'
