@@ -27,6 +27,7 @@
 #include "daemon/reference.h"
 #include "daemon/services.h"
 #include "proto/line.h"
+#include "resources/decode_child.h"
 #include "resources/decode_server.h"
 
 #define EXIT_CANNOT_START 1
@@ -258,7 +259,7 @@ static int run(const struct arguments *arguments)
     services->config_source = &source;
     signal(SIGPIPE, SIG_IGN); /* stderr may be a pipe whose reader is gone */
     /* First of all: it is a copy of this process, and is to have no thread, no secret and no file. */
-    rc = decode_nursery_start(&services->decode_nursery, &why);
+    rc = decode_nursery_start(decode_child_run, &services->decode_nursery, &why);
     if (rc < 0) {
         fprintf(stderr, "engine-cored: %s\n", why.text);
         return EXIT_CANNOT_START;

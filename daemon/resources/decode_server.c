@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "resources/decode_child.h"
 #include "resources/decode_messages.h"
 #include "resources/packet.h"
 #include "resources/search_path.h"
@@ -31,6 +30,7 @@
 struct server_process {
     int orders_fd;
     int signal_fd;
+    decode_child_fn *child;
     struct search_path *search; /* NULL in the nursery */
     enum sandbox_guard guard;
     struct {
@@ -40,7 +40,8 @@ struct server_process {
     unsigned count;
 };
 
-static void server_run(int orders_fd, const char *name) __attribute__((noreturn));
+static void server_run(int orders_fd, decode_child_fn *child, const char *name)
+    __attribute__((noreturn));
 static void order_handle(struct server_process *process);
 static void order_serve(struct server_process *process, int fd);
 static void order_mount(struct server_process *process, const struct decode_mount *mount);
@@ -49,22 +50,22 @@ static void order_load(struct server_process *process, const struct decode_load 
 static void children_reap(struct server_process *process);
 static void close_all_but(int keep_fd);
 
-static void server_run(int orders_fd, const char *name)
+static void server_run(int orders_fd, decode_child_fn *child, const char *name)
 {
     static struct server_process process; /* the process has no other */
-    sigset_t child, all;
+    sigset_t ended, all;
 
     /* The daemon's signals are not meant for its helpers, which share its terminal and control group.
      * SIGALRM ends a server that does not come to the end of an archive. */
     sigfillset(&all);
     sigdelset(&all, SIGALRM);
     sigprocmask(SIG_SETMASK, &all, NULL);
-    sigemptyset(&child);
-    sigaddset(&child, SIGCHLD);
+    sigemptyset(&ended);
+    sigaddset(&ended, SIGCHLD);
     signal(SIGCHLD, SIG_DFL);
     prctl(PR_SET_NAME, name);
-    process = (struct server_process) { .orders_fd = orders_fd };
-    process.signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    process = (struct server_process) { .orders_fd = orders_fd, .child = child };
+    process.signal_fd = signalfd(-1, &ended, SFD_CLOEXEC | SFD_NONBLOCK);
     if (process.signal_fd < 0)
         _exit(EXIT_FAILURE);
     for (;;) {
@@ -134,7 +135,7 @@ static void order_serve(struct server_process *process, int fd)
 {
     if (child_fork(process, -1) == 0) {
         close_all_but(fd);
-        server_run(fd, "ec-decode");
+        server_run(fd, process->child, "ec-decode");
     }
 }
 
@@ -202,7 +203,8 @@ static void order_load(struct server_process *process, const struct decode_load 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (getppid() != server) /* it died in between */
             _exit(EXIT_FAILURE);
-        decode_child_run(process->search, load, fds[0]);
+        process->child(process->search, load, fds[0]);
+        _exit(EXIT_FAILURE); /* it does not come back */
     }
     if (pid < 0)
         status.value = errno;
@@ -274,7 +276,8 @@ static int mounts_copy(struct decode_server *server, const struct search_mount *
 static int server_mount(struct decode_server *server, const struct search_mount *mount,
                         unsigned seconds, struct ec_error *why);
 
-int decode_nursery_start(struct decode_nursery **nursery, struct ec_error *why)
+int decode_nursery_start(decode_child_fn *child, struct decode_nursery **nursery,
+                         struct ec_error *why)
 {
     struct decode_nursery *made = calloc(1, sizeof *made);
     int ends[2];
@@ -290,7 +293,7 @@ int decode_nursery_start(struct decode_nursery **nursery, struct ec_error *why)
     made->pid = fork();
     if (made->pid == 0) {
         close_all_but(ends[1]);
-        server_run(ends[1], "ec-nursery");
+        server_run(ends[1], child, "ec-nursery");
     }
     close(ends[1]);
     if (made->pid < 0) {

@@ -10,7 +10,7 @@
  * its reader takes a server along that nobody uses yet: a search path is changed by starting a server
  * with the new one, and then taking that.
  *
- *     decode_nursery_start(&nursery, &why);                   // before any thread
+ *     decode_nursery_start(decode_child_run, &nursery, &why); // before any thread
  *     decode_server_start(nursery, mounts, count, &server, &why);
  *     decode_child_start(server, &load, &child, &why);
  *     … load_job.c …
@@ -34,9 +34,15 @@ struct decode_load;
 struct decode_nursery;
 struct decode_server;
 struct search_mount;
+struct search_path;
+
+/* What a child does with its end of the socket: decode_child_run, or a test's own. */
+typedef void decode_child_fn(struct search_path *search, const struct decode_load *load,
+                             int socket_fd);
 
 /* Returns EC_OK, EC_ERR_MEMORY or EC_ERR_SYSTEM. */
-int decode_nursery_start(struct decode_nursery **nursery, struct ec_error *why);
+int decode_nursery_start(decode_child_fn *child, struct decode_nursery **nursery,
+                         struct ec_error *why);
 /* Its servers and their children end, too. Accepts NULL. */
 void decode_nursery_end(struct decode_nursery *nursery);
 

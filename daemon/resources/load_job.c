@@ -27,9 +27,10 @@ struct running {
     int listener;
     int cancel_fd;
     int64_t deadline_ns;
-    bool reserved, mapped, done;
+    bool guarded, reserved, done; /* how far it came */
 };
 
+static void listener_close(struct running *running);
 static void load_fill(struct decode_load *load, const struct load_job *job);
 static int child_talk(struct running *running);
 static int child_listen(struct running *running, bool *over);
@@ -52,8 +53,7 @@ bool load_job_run(struct load_job *job, const struct load_place *place)
         return false;
     if (rc == EC_OK) {
         rc = child_talk(&running);
-        if (running.listener >= 0)
-            close(running.listener); /* a call that waits there fails now */
+        listener_close(&running);
         rc = judge(&running, rc, decode_child_finish(&running.child, rc == EC_OK ? END_MS : 0));
     }
     if (rc == EC_OK)
@@ -64,6 +64,14 @@ bool load_job_run(struct load_job *job, const struct load_place *place)
     job->rc = rc;
     job->load_ns = ec_real_ns() - begin_ns;
     return true;
+}
+
+/* A call that waits there fails. */
+static void listener_close(struct running *running)
+{
+    if (running->listener >= 0)
+        close(running->listener);
+    running->listener = -1;
 }
 
 static void load_fill(struct decode_load *load, const struct load_job *job)
@@ -96,8 +104,7 @@ static int child_talk(struct running *running)
         struct pollfd wait[] = {
             { .fd = running->cancel_fd, .events = POLLIN },
             { .fd = running->child.socket_fd, .events = POLLIN },
-            { .fd = running->reserved && !running->mapped ? running->listener : -1,
-              .events = POLLIN },
+            { .fd = running->reserved ? running->listener : -1, .events = POLLIN },
         };
         int ready = poll(wait, 3, timeout_ms(running));
 
@@ -109,11 +116,11 @@ static int child_talk(struct running *running)
         if (wait[0].revents != 0)
             return EC_AGAIN;
         if (wait[2].revents & POLLIN) {
-            running->mapped = true; /* once, whatever came of it */
             if (!sandbox_allow_map(running->listener, running->job->offset,
                                    heap_ranges_round(running->job->decoded.bytes)))
                 rc = ec_fail(&running->job->why, EC_ERR_SYSTEM,
                              "the decoder asked for memory that is not its own");
+            listener_close(running); /* once is enough: from now on such a call fails */
         } else if (wait[1].revents != 0) {
             rc = child_listen(running, &over);
         }
@@ -144,19 +151,20 @@ static int child_listen(struct running *running, bool *over)
         *over = true;
         return EC_OK; /* how it ended tells more */
     }
-    if (listener >= 0 && (message.kind != DECODE_GUARDED || running->listener >= 0))
+    if (listener >= 0 && (message.kind != DECODE_GUARDED || running->guarded))
         close(listener);
     switch (message.kind) {
     case DECODE_GUARDED:
-        if (running->listener >= 0 || running->reserved)
+        if (running->guarded)
             break;
+        running->guarded = true;
         running->listener = listener;
         job->guard = listener >= 0                      ? SANDBOX_ONE_RANGE
                      : message.guard == SANDBOX_SECCOMP ? SANDBOX_SECCOMP
                                                         : SANDBOX_PROCESS;
         return EC_OK;
     case DECODE_MEASURED:
-        if (running->reserved)
+        if (!running->guarded || running->reserved)
             break;
         return on_measured(running, &message);
     case DECODE_DONE:

@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "resources/decode_child.h"
 #include "resources/decode_server.h"
 #include "resources/search_path.h"
 #include "support/sample_images.h"
@@ -61,7 +62,7 @@ static void set_up(void)
     sample_zip_add(&zip, "text", "some text", 9);
     sample_free(&image);
     sample_zip_write(&zip, archive);
-    ck_assert_int_eq(decode_nursery_start(&nursery, &why), EC_OK);
+    ck_assert_int_eq(decode_nursery_start(decode_child_run, &nursery, &why), EC_OK);
     ck_assert_msg(decode_server_start(nursery, &(struct search_mount) { archive, "/" }, 1, 30,
                                       &server, &why) == EC_OK,
                   "%s", why.text);

@@ -1,0 +1,591 @@
+/* Whatever a decoding process does, it is an error of its resource and of nothing else: one that
+ * crashes, hangs, lies about sizes, talks nonsense or reaches for what is not its own. The children here
+ * are the test's; everything around them is the daemon's. */
+#include "resources/load_job.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "resources/decode_messages.h"
+#include "resources/decode_server.h"
+#include "resources/packet.h"
+
+#define HEAP_BYTES (8u << 20)
+#define BYTES 10000 /* of the resource that the children announce */
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+static struct decode_nursery *nursery;
+static struct decode_server *server;
+static struct asset_heap heap;
+static unsigned char *base;
+static uint64_t neighbour; /* a range of somebody else, full of 7 */
+static int heap_fd, cancel_fd;
+static struct load_job job;
+static struct ec_error why;
+
+/* ---- children --------------------------------------------------------------------------------- */
+
+static void tell(int socket_fd, const struct decode_child_message *message)
+{
+    if (!packet_send(socket_fd, message, sizeof *message, NULL, 0))
+        _exit(90);
+}
+
+static void guard(int socket_fd)
+{
+    struct decode_child_message message = { .kind = DECODE_GUARDED };
+    int listener;
+
+    message.guard = sandbox_enter(socket_fd, &listener);
+    if (!packet_send(socket_fd, &message, sizeof message, &listener, listener >= 0 ? 1 : 0))
+        _exit(91);
+    if (listener >= 0)
+        close(listener);
+}
+
+static struct decode_child_message measured(uint64_t bytes)
+{
+    struct decode_child_message message = { .kind = DECODE_MEASURED };
+
+    message.measured.decoded = (struct decoded) { .bytes = bytes, .kind = EC_KIND_RAW };
+    return message;
+}
+
+/* Announce honestly, and take the range. */
+static int take_range(int socket_fd, struct decode_range *range)
+{
+    const struct decode_child_message message = measured(BYTES);
+    int fd;
+
+    tell(socket_fd, &message);
+    if (!packet_receive(socket_fd, range, sizeof *range, &fd, 1) || fd < 0)
+        _exit(92);
+    return fd;
+}
+
+static unsigned char *map_range(int socket_fd)
+{
+    struct decode_range range;
+    int fd = take_range(socket_fd, &range);
+    unsigned char *memory = sandbox_map(fd, range.offset, range.bytes);
+
+    if (memory == NULL)
+        _exit(93);
+    return memory;
+}
+
+static void done(int socket_fd)
+{
+    const struct decode_child_message message = { .kind = DECODE_DONE };
+
+    tell(socket_fd, &message);
+    _exit(0);
+}
+
+static void behave(int socket_fd)
+{
+    guard(socket_fd);
+    sandbox_close();
+    memset(map_range(socket_fd), 5, BYTES);
+    done(socket_fd);
+}
+
+static void crash(int socket_fd)
+{
+    signal(SIGSEGV, SIG_DFL); /* a sanitizer would report it and exit */
+    guard(socket_fd);
+    memset(map_range(socket_fd), 5, 100);
+    raise(SIGSEGV); /* to itself: what a wild pointer comes to */
+}
+
+static void abort_early(int socket_fd)
+{
+    signal(SIGABRT, SIG_DFL);
+    guard(socket_fd);
+    abort();
+}
+
+static void write_behind_the_range(int socket_fd)
+{
+    signal(SIGSEGV, SIG_DFL);
+    signal(SIGBUS, SIG_DFL);
+    guard(socket_fd);
+    for (volatile unsigned char *at = map_range(socket_fd);; at += 4096)
+        *at = 1;
+}
+
+static void hang(int socket_fd)
+{
+    guard(socket_fd);
+    for (;;)
+        recv(socket_fd, NULL, 0, MSG_TRUNC); /* forbidden, or for ever */
+}
+
+static void hang_in_the_range(int socket_fd)
+{
+    struct decode_range range;
+
+    guard(socket_fd);
+    take_range(socket_fd, &range);
+    packet_receive(socket_fd, &range, sizeof range, NULL, 0); /* which never comes */
+}
+
+static void spin(int socket_fd)
+{
+    guard(socket_fd);
+    for (volatile unsigned i = 0;; i++)
+        ;
+}
+
+static void exit_early(int socket_fd)
+{
+    (void)socket_fd;
+    _exit(3);
+}
+
+static void end_before_done(int socket_fd)
+{
+    guard(socket_fd);
+    map_range(socket_fd);
+    _exit(0);
+}
+
+static void fail_after_done(int socket_fd)
+{
+    const struct decode_child_message message = { .kind = DECODE_DONE };
+
+    guard(socket_fd);
+    map_range(socket_fd);
+    tell(socket_fd, &message);
+    _exit(4);
+}
+
+static void announce(int socket_fd, uint64_t bytes)
+{
+    const struct decode_child_message message = measured(bytes);
+
+    guard(socket_fd);
+    tell(socket_fd, &message);
+    pause();
+}
+
+static void announce_too_much(int socket_fd)
+{
+    announce(socket_fd, (1 << 20) + 1);
+}
+
+static void announce_the_most(int socket_fd)
+{
+    announce(socket_fd, UINT64_MAX);
+}
+
+static void announce_an_image(int socket_fd)
+{
+    struct decode_child_message message = measured(12);
+
+    message.measured.decoded = (struct decoded) { .bytes = 12,
+                                                  .kind = EC_KIND_IMAGE,
+                                                  .width = 2,
+                                                  .height = 2,
+                                                  .channels = 3,
+                                                  .stride = 6,
+                                                  .levels = 1 };
+    guard(socket_fd);
+    tell(socket_fd, &message);
+    pause();
+}
+
+static void announce_twice(int socket_fd)
+{
+    const struct decode_child_message message = measured(BYTES);
+
+    guard(socket_fd);
+    tell(socket_fd, &message);
+    tell(socket_fd, &message);
+    pause();
+}
+
+static void say_done_at_once(int socket_fd)
+{
+    guard(socket_fd);
+    done(socket_fd);
+}
+
+static void talk_nonsense(int socket_fd)
+{
+    const struct decode_child_message message = { .kind = (enum decode_child_kind)99 };
+
+    guard(socket_fd);
+    tell(socket_fd, &message);
+    pause();
+}
+
+static void guard_twice(int socket_fd)
+{
+    const struct decode_child_message message = { .kind = DECODE_GUARDED };
+
+    tell(socket_fd, &message);
+    tell(socket_fd, &message);
+    pause();
+}
+
+static void measure_unguarded(int socket_fd)
+{
+    const struct decode_child_message message = measured(BYTES);
+
+    tell(socket_fd, &message);
+    pause();
+}
+
+static void send_half(int socket_fd)
+{
+    guard(socket_fd);
+    packet_send(socket_fd, "half", 4, NULL, 0);
+    for (;;)
+        packet_receive(socket_fd, &(char) { 0 }, 1, NULL, 0);
+}
+
+/* The reason is not even a text, and the code none of ours. */
+static void fail_rudely(int socket_fd)
+{
+    struct decode_child_message message = { .kind = DECODE_FAILED };
+
+    message.why.code = 12345;
+    memset(message.why.text, 0x1b, sizeof message.why.text);
+    guard(socket_fd);
+    tell(socket_fd, &message);
+    _exit(0);
+}
+
+static void map_the_neighbour(int socket_fd)
+{
+    struct decode_range range;
+    int fd;
+
+    guard(socket_fd);
+    fd = take_range(socket_fd, &range);
+    if (sandbox_map(fd, 4096, range.bytes) != NULL) /* where the neighbour lies */
+        memset(base, 1, 4096);
+    done(socket_fd);
+}
+
+static void map_before_it_may(int socket_fd)
+{
+    const struct decode_child_message message = measured(BYTES);
+
+    guard(socket_fd);
+    tell(socket_fd, &message);
+    if (mmap(NULL, 4096, PROT_READ, MAP_SHARED, 0, 0) != MAP_FAILED)
+        done(socket_fd);
+    _exit(94);
+}
+
+static void map_twice_and_grow(int socket_fd)
+{
+    struct decode_range range;
+    unsigned char *memory;
+    int fd;
+
+    guard(socket_fd);
+    fd = take_range(socket_fd, &range);
+    memory = sandbox_map(fd, range.offset, range.bytes);
+    if (memory == NULL)
+        _exit(93);
+    if (mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 4096) != MAP_FAILED)
+        _exit(95);
+    if (mremap(memory, range.bytes, 2 * range.bytes, MREMAP_MAYMOVE) != MAP_FAILED)
+        _exit(96);
+    memset(memory, 5, BYTES);
+    done(socket_fd);
+}
+
+static void write_through_the_descriptor(int socket_fd)
+{
+    struct decode_range range;
+    int fd;
+
+    guard(socket_fd);
+    fd = take_range(socket_fd, &range);
+    if (pwrite(fd, "x", 1, 4096) >= 0)
+        done(socket_fd);
+    _exit(97);
+}
+
+static void cut_the_heap(int socket_fd)
+{
+    struct decode_range range;
+    int fd;
+
+    guard(socket_fd);
+    fd = take_range(socket_fd, &range);
+    if (fallocate(fd, 3, 4096, 4096) >= 0)
+        done(socket_fd);
+    _exit(97);
+}
+
+static void open_for_writing(int socket_fd)
+{
+    guard(socket_fd);
+    _exit(open("/tmp", O_TMPFILE | O_RDWR, 0600) >= 0 ? 0 : 98);
+}
+
+static void open_late(int socket_fd)
+{
+    guard(socket_fd);
+    sandbox_close();
+    _exit(open("/etc/passwd", O_RDONLY) >= 0 ? 0 : 98);
+}
+
+static void make_a_socket(int socket_fd)
+{
+    guard(socket_fd);
+    _exit(socket(AF_INET, SOCK_STREAM, 0) >= 0 ? 0 : 98);
+}
+
+static void fork_one(int socket_fd)
+{
+    guard(socket_fd);
+    _exit(fork() >= 0 ? 0 : 98);
+}
+
+static void kill_the_server(int socket_fd)
+{
+    const pid_t parent = getppid();
+
+    guard(socket_fd);
+    _exit(kill(parent, SIGKILL) == 0 ? 0 : 98);
+}
+
+static void run_code(int socket_fd)
+{
+    guard(socket_fd);
+    _exit(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED
+              ? 0
+              : 98);
+}
+
+/* As a decoder would that believes a header. */
+static void take_much_memory(int socket_fd)
+{
+    struct decode_child_message message = { .kind = DECODE_FAILED };
+    void *volatile memory;
+
+    sandbox_limit(64 << 20, 60);
+    guard(socket_fd);
+    memory = malloc(256 << 20);
+    if (memory != NULL)
+        _exit(99);
+    ec_fail(&message.why, EC_ERR_MEMORY, "no memory");
+    tell(socket_fd, &message);
+    _exit(0);
+}
+
+static const struct {
+    const char *name; /* the path that is asked for */
+    void (*run)(int socket_fd);
+    int rc;
+    const char *part;    /* of the reason */
+    bool needs_the_kill; /* a filter that ends the process: not with a sanitizer */
+} children[] = {
+    { "behave", behave, EC_OK, "", false },
+    { "crash", crash, EC_ERR_SYSTEM, "crashed: Segmentation fault", false },
+    { "abort", abort_early, EC_ERR_SYSTEM, "crashed: Aborted", false },
+    { "write behind", write_behind_the_range, EC_ERR_SYSTEM, "crashed", false },
+    { "hang", hang, EC_ERR_SYSTEM, "forbidden", true },
+    { "hang in range", hang_in_the_range, EC_ERR_TIMEOUT, "within 1 s", false },
+    { "spin", spin, EC_ERR_TIMEOUT, "within 1 s", false },
+    { "exit early", exit_early, EC_ERR_SYSTEM, "exit code 3", false },
+    { "no done", end_before_done, EC_ERR_SYSTEM, "exit code 0", false },
+    { "done and fail", fail_after_done, EC_ERR_SYSTEM, "exit code 4", false },
+    { "too much", announce_too_much, EC_ERR_SIZE, "impossible", false },
+    { "the most", announce_the_most, EC_ERR_SIZE, "impossible", false },
+    { "an image", announce_an_image, EC_ERR_SIZE, "impossible", false },
+    { "twice", announce_twice, EC_ERR_PARAM, "nonsense", false },
+    { "done at once", say_done_at_once, EC_ERR_PARAM, "nonsense", false },
+    { "nonsense", talk_nonsense, EC_ERR_PARAM, "nonsense", false },
+    { "guard twice", guard_twice, EC_ERR_PARAM, "nonsense", false },
+    { "unguarded", measure_unguarded, EC_ERR_PARAM, "nonsense", false },
+    { "half", send_half, EC_ERR_SYSTEM, "crashed: Killed", false },
+    { "rude", fail_rudely, EC_ERR_PARAM, "????", false },
+    { "map neighbour", map_the_neighbour, EC_ERR_SYSTEM, "not its own", false },
+    { "map early", map_before_it_may, EC_ERR_SYSTEM, "not its own", false },
+    { "map twice", map_twice_and_grow, EC_OK, "", false },
+    { "pwrite", write_through_the_descriptor, EC_ERR_SYSTEM, "forbidden", true },
+    { "punch", cut_the_heap, EC_ERR_SYSTEM, "forbidden", true },
+    { "open", open_for_writing, EC_ERR_SYSTEM, "forbidden", true },
+    { "open late", open_late, EC_ERR_SYSTEM, "forbidden", true },
+    { "socket", make_a_socket, EC_ERR_SYSTEM, "forbidden", true },
+    { "fork", fork_one, EC_ERR_SYSTEM, "forbidden", true },
+    { "kill", kill_the_server, EC_ERR_SYSTEM, "forbidden", true },
+    { "code", run_code, EC_ERR_SYSTEM, "forbidden", true },
+    { "memory", take_much_memory, EC_ERR_MEMORY, "no memory", true },
+};
+#define CHILDREN (sizeof children / sizeof children[0])
+
+static void run_child(struct search_path *search, const struct decode_load *load, int socket_fd)
+{
+    (void)search;
+    for (size_t i = 0; i < CHILDREN; i++)
+        if (strcmp(children[i].name, load->path) == 0)
+            children[i].run(socket_fd);
+    _exit(100);
+}
+
+/* ---- around them ------------------------------------------------------------------------------ */
+
+static void set_up(void)
+{
+    ck_assert_int_eq(decode_nursery_start(run_child, &nursery, &why), EC_OK);
+    ck_assert_int_eq(decode_server_start(nursery, NULL, 0, 30, &server, &why), EC_OK);
+    heap_fd = memfd_create("heap", MFD_CLOEXEC);
+    ck_assert_int_eq(ftruncate(heap_fd, HEAP_BYTES), 0);
+    base = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, heap_fd, 0);
+    ck_assert_ptr_ne(base, MAP_FAILED);
+    ck_assert_int_eq(asset_heap_init(&heap, heap_fd, HEAP_BYTES, &why), EC_OK);
+    ck_assert_int_eq(asset_heap_reserve(&heap, 65536, &neighbour, &why), EC_OK);
+    ck_assert_uint_eq(neighbour, 4096);
+    memset(base + neighbour, 7, 65536);
+    cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    ck_assert_int_ge(cancel_fd, 0);
+}
+
+static void tear_down(void)
+{
+    close(cancel_fd);
+    asset_heap_finish(&heap);
+    munmap(base, HEAP_BYTES);
+    close(heap_fd);
+    decode_server_release(server);
+    decode_nursery_end(nursery);
+}
+
+static unsigned descriptors(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    ck_assert_ptr_nonnull(directory);
+    while (readdir(directory) != NULL)
+        count++;
+    closedir(directory);
+    return count;
+}
+
+static void run(const char *child, unsigned seconds)
+{
+    const struct load_place place = { .heap = &heap, .server = server, .cancel_fd = cancel_fd };
+
+    job = (struct load_job) { .kind = EC_KIND_RAW,
+                              .limits = { .decode = { .bytes_max = 1 << 20, .pixels_max = 1 << 18 },
+                                          .memory_bytes = 1 << 28,
+                                          .seconds = seconds,
+                                          .guarded = true } };
+    snprintf(job.path, sizeof job.path, "%s", child);
+    ck_assert(load_job_run(&job, &place));
+}
+
+static void assert_neighbour_is_whole(void)
+{
+    for (unsigned i = 0; i < 65536; i++)
+        if (base[neighbour + i] != 7)
+            ck_abort_msg("byte %u of the neighbour is %u", i, base[neighbour + i]);
+}
+
+START_TEST(a_child_harms_nothing_but_its_own_resource)
+{
+    const unsigned before = descriptors();
+
+    if (SANITIZED && children[_i].needs_the_kill)
+        return;
+    run(children[_i].name, children[_i].rc == EC_ERR_TIMEOUT ? 1 : 60);
+    ck_assert_msg(job.rc == children[_i].rc, "%d: %s", job.rc, job.why.text);
+    if (job.rc == EC_OK) {
+        ck_assert_int_eq(job.guard, SANDBOX_ONE_RANGE);
+        ck_assert_uint_eq(base[job.offset + BYTES - 1], 5);
+        asset_heap_free(&heap, job.offset, job.decoded.bytes);
+    } else {
+        ck_assert_msg(strstr(job.why.text, children[_i].part) != NULL, "%s", job.why.text);
+    }
+    assert_neighbour_is_whole();
+    ck_assert_uint_eq(asset_heap_used(&heap), 65536);
+    ck_assert_uint_eq(descriptors(), before);
+
+    /* And the next one finds everything in order. */
+    run("behave", 60);
+    ck_assert_msg(job.rc == EC_OK, "%s", job.why.text);
+    ck_assert_uint_eq(base[job.offset], 5);
+}
+END_TEST
+
+START_TEST(a_child_that_nobody_waits_for_any_more_is_killed)
+{
+    ck_assert_int_eq(eventfd_write(cancel_fd, 1), 0);
+    run("hang in range", 60);
+    ck_assert_int_eq(job.rc, EC_AGAIN);
+    ck_assert_uint_eq(asset_heap_used(&heap), 65536);
+}
+END_TEST
+
+START_TEST(a_full_heap_is_an_error_of_the_resource)
+{
+    uint64_t last = 0, next;
+
+    while (asset_heap_reserve(&heap, 4096, &next, &why) == EC_OK)
+        last = next;
+    run("behave", 60);
+    ck_assert_int_eq(job.rc, EC_ERR_MEMORY);
+    ck_assert_ptr_nonnull(strstr(job.why.text, "no free range"));
+    for (unsigned i = 0; i < 3; i++)
+        asset_heap_free(&heap, last - i * 4096, 4096);
+    run("behave", 60);
+    ck_assert_msg(job.rc == EC_OK, "%s", job.why.text);
+}
+END_TEST
+
+START_TEST(without_a_server_nothing_is_tried)
+{
+    const struct load_place place = { .heap = &heap, .server = server, .cancel_fd = cancel_fd };
+
+    decode_nursery_end(nursery); /* takes its server along */
+    nursery = NULL;
+    snprintf(job.path, sizeof job.path, "behave");
+    ck_assert(!load_job_run(&job, &place));
+    ck_assert_uint_eq(asset_heap_used(&heap), 65536);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("load job");
+    TCase *tcase = tcase_create("load job");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_loop_test(tcase, a_child_harms_nothing_but_its_own_resource, 0, (int)CHILDREN);
+    tcase_add_test(tcase, a_child_that_nobody_waits_for_any_more_is_killed);
+    tcase_add_test(tcase, a_full_heap_is_an_error_of_the_resource);
+    tcase_add_test(tcase, without_a_server_nothing_is_tried);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
