@@ -96,6 +96,17 @@ static int64_t used_bytes(void)
     return reply_number(call("resource.stats", "{}"), "result/heap/used_bytes");
 }
 
+/* A decoding process that was cancelled has ended, too, with its descriptors in the daemon. */
+static void await_idle_workers(void)
+{
+    const char *reply;
+
+    do {
+        reply = call("resource.stats", "{}");
+    } while (reply_number(reply, "result/decoding/running") > 0 ||
+             reply_number(reply, "result/decoding/waiting") > 0);
+}
+
 /* ---- content ---------------------------------------------------------------------------------- */
 
 static const unsigned char *map_file(const char *file, size_t *count)
@@ -530,6 +541,7 @@ START_TEST(damaged_pictures_are_errors_that_leave_nothing)
         sample_free(&sample);
     }
     must(call("resource.mount", "{\"path\":\"%s/tree\"}", daemon_process.directory));
+    await_idle_workers();
     before = process_descriptors(daemon_process.pid);
     for (unsigned i = 0; i < DAMAGED; i++) {
         const char *reply;
@@ -550,6 +562,7 @@ START_TEST(damaged_pictures_are_errors_that_leave_nothing)
     ck_assert_uint_gt(errors, DAMAGED / 4);
     must(call("resource.evict", "{\"bytes\":1}"));
     ck_assert_int_eq(used_bytes(), 0);
+    await_idle_workers();
     ck_assert_uint_eq(process_descriptors(daemon_process.pid), before);
     for (unsigned i = 0; i < DAMAGED; i++) {
         snprintf(name, sizeof name, "tree/%u", i);
@@ -651,10 +664,8 @@ START_TEST(progress_is_told_and_a_load_that_nobody_wants_ends)
     /* Asked for and given up at once: what was not begun is never begun. */
     must(call("resource.load", "{\"group\":\"all\",\"wait\":false}"));
     must(call("resource.unload", "{\"group\":\"all\"}"));
-    while (reply_number(text = call("resource.stats", "{}"), "result/decoding/running") > 0 ||
-           reply_number(text, "result/decoding/waiting") > 0)
-        ;
-    ck_assert_int_gt(reply_number(text, "result/decoding/cancelled"), 0);
+    await_idle_workers();
+    ck_assert_int_gt(reply_number(call("resource.stats", "{}"), "result/decoding/cancelled"), 0);
     must(call("resource.evict", "{\"bytes\":1}"));
     ck_assert_int_eq(used_bytes(), 0);
     line_client_close(&events);

@@ -129,6 +129,17 @@ static int64_t asset_bytes(void)
     return reply_number(call("memory.stats", "{}"), "result/assets/bytes");
 }
 
+/* A decoding process that was cancelled has ended, too, with its descriptors in the daemon. */
+static void await_idle_workers(void)
+{
+    const char *reply;
+
+    do {
+        reply = call("resource.stats", "{}");
+    } while (reply_number(reply, "result/decoding/running") > 0 ||
+             reply_number(reply, "result/decoding/waiting") > 0);
+}
+
 static void mount_and_define(void)
 {
     assert_ok(call("resource.mount", "{\"path\":\"%s\"}", archive));
@@ -314,6 +325,7 @@ START_TEST(a_group_that_fails_leaves_nothing_and_names_the_resource)
                                       "{\"name\":\"x\",\"path\":\"a.png\",\"kind\":\"image\"},"
                                       "{\"name\":\"y\",\"path\":\"broken.png\",\"kind\":\"image\"},"
                                       "{\"name\":\"z\",\"path\":\"c.tga\",\"kind\":\"image\"}]}"));
+    await_idle_workers();
     before = process_descriptors(daemon_process.pid);
     for (int round = 0; round < 3; round++) {
         reply = call("resource.load", "{\"group\":\"bad\"}");
@@ -327,6 +339,7 @@ START_TEST(a_group_that_fails_leaves_nothing_and_names_the_resource)
     load("all"); /* the workers have come to the end of what was cancelled */
     assert_ok(call("resource.evict", "{\"group\":\"all\"}"));
     ck_assert_int_eq(asset_bytes(), 0);
+    await_idle_workers();
     ck_assert_uint_eq(process_descriptors(daemon_process.pid), before);
     client = game_create("game");
     ck_assert_int_eq(ec_resource_find(client, "x", &resource), EC_ERR_STATE);
@@ -697,6 +710,7 @@ START_TEST(a_corpus_of_broken_images_harms_nobody)
     mount_and_define();
     assert_ok(call("resource.mount", "{\"path\":\"%s\"}", path));
     load("all");
+    await_idle_workers();
     before = process_descriptors(daemon_process.pid);
     for (unsigned i = 0; i < BROKEN; i++) {
         const char *reply;
@@ -711,6 +725,7 @@ START_TEST(a_corpus_of_broken_images_harms_nobody)
         assert_ok(call("resource.unload", "{\"group\":\"broken %u\"}", i));
     }
     ck_assert_int_eq(asset_bytes(), 5 * 4096);
+    await_idle_workers();
     ck_assert_uint_eq(process_descriptors(daemon_process.pid), before);
     unlink(path);
     stop();

@@ -37,6 +37,7 @@ static unsigned char *base;
 static uint64_t neighbour; /* a range of somebody else, full of 7 */
 static int heap_fd, cancel_fd;
 static struct load_job job;
+static const struct content_secret secret;
 static struct ec_error why;
 
 /* ---- children --------------------------------------------------------------------------------- */
@@ -491,7 +492,8 @@ static void run(const char *child, unsigned seconds)
 {
     const struct load_place place = { .heap = &heap, .server = server, .cancel_fd = cancel_fd };
 
-    job = (struct load_job) { .kind = EC_KIND_RAW,
+    job = (struct load_job) { .secret = &secret,
+                              .kind = EC_KIND_RAW,
                               .limits = { .decode = { .bytes_max = 1 << 20, .pixels_max = 1 << 18 },
                                           .memory_bytes = 1 << 28,
                                           .seconds = seconds,
