@@ -96,6 +96,24 @@ int asset_heap_reserve(struct asset_heap *heap, uint64_t bytes, uint64_t *offset
     return rc;
 }
 
+bool asset_heap_take_at(struct asset_heap *heap, uint64_t offset, uint64_t bytes)
+{
+    bool taken;
+
+    pthread_mutex_lock(&heap->lock);
+    taken = heap_ranges_take_at(&heap->ranges, offset, bytes);
+    pthread_mutex_unlock(&heap->lock);
+    return taken;
+}
+
+void asset_heap_clear_free(struct asset_heap *heap)
+{
+    pthread_mutex_lock(&heap->lock);
+    for (uint32_t i = 0; i < heap->ranges.count; i++)
+        punch(heap, heap->ranges.free[i].offset, heap->ranges.free[i].bytes);
+    pthread_mutex_unlock(&heap->lock);
+}
+
 void asset_heap_free(struct asset_heap *heap, uint64_t offset, uint64_t bytes)
 {
     punch(heap, offset, heap_ranges_round(bytes)); /* first: who gets the range finds it empty */

@@ -48,6 +48,10 @@ void asset_heap_finish(struct asset_heap *heap);
  * then nothing is taken. */
 int asset_heap_reserve(struct asset_heap *heap, uint64_t bytes, uint64_t *offset,
                        struct ec_error *why);
+/* Take a range that an earlier run of the daemon reserved. false: not all of it is free. */
+bool asset_heap_take_at(struct asset_heap *heap, uint64_t offset, uint64_t bytes);
+/* Give back the memory of all that is free: what an earlier run left there. */
+void asset_heap_clear_free(struct asset_heap *heap);
 /* Give back what reserve returned, with the same bytes: at once, or soon. */
 void asset_heap_free(struct asset_heap *heap, uint64_t offset, uint64_t bytes);
 void asset_heap_free_soon(struct asset_heap *heap, uint64_t offset, uint64_t bytes);

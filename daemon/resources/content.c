@@ -82,6 +82,15 @@ struct content *content_take(struct contents *contents, const struct content_dig
     return content;
 }
 
+struct content *content_adopt(const struct decoded *decoded, uint64_t offset)
+{
+    struct content *content = calloc(1, sizeof *content);
+
+    if (content != NULL)
+        *content = (struct content) { .decoded = *decoded, .offset = offset, .users = 1 };
+    return content;
+}
+
 void content_release(struct contents *contents, struct content *content)
 {
     assert(content->users > 0);

@@ -61,6 +61,9 @@ int content_digest_range(const struct content_secret *secret, const struct asset
  * NULL: no memory; then the range is freed, too. */
 struct content *content_take(struct contents *contents, const struct content_digest *digest,
                              const struct decoded *decoded, uint64_t offset);
+/* What an earlier run of the daemon decoded into a range that is taken already. It is shared with nothing
+ * that is decoded later: its digest is not known. NULL: no memory. */
+struct content *content_adopt(const struct decoded *decoded, uint64_t offset);
 void content_release(struct contents *contents, struct content *content);
 
 uint64_t content_bytes(const struct content *content); /* in memory, in whole pages */

@@ -94,6 +94,7 @@ uint32_t evict_candidates(struct resources *resources, const struct group *group
                           uint32_t *evictable)
 {
     uint32_t high = atomic_load_explicit(&resources->directory->high, memory_order_relaxed);
+    const bool awaited = clients_awaited(resources->services->clients) > 0;
     uint32_t count = 0;
 
     uses_read(resources);
@@ -103,7 +104,7 @@ uint32_t evict_candidates(struct resources *resources, const struct group *group
 
             if (resource == NULL || resource->presence != RESOURCE_READY || resource->leaving)
                 continue;
-            resource->verdict = verdict_before(resource, group);
+            resource->verdict = awaited ? VERDICT_RETURNING : verdict_before(resource, group);
             if ((resource->verdict != VERDICT_NONE) == (pass == 1))
                 resources->batch[count++] = resource;
         }

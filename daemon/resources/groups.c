@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "resources/directory_writer.h"
+#include "resources/succession.h"
 
 /* A walk along dependencies: where it came from, for the text of a cycle. */
 struct walk {
@@ -95,8 +96,10 @@ int group_undefine(struct resources *resources, struct group *group, struct ec_e
 {
     int rc = group_may_undefine(group, why);
 
-    if (rc == EC_OK)
+    if (rc == EC_OK) {
         group_leave(resources, group);
+        succession_note(resources);
+    }
     return rc;
 }
 
@@ -130,7 +133,10 @@ static int group_define(struct resources *resources, const struct group_desc *de
         struct resource *member = group->members[i];
 
         if (member->index == EC_RESOURCE_NONE) {
-            rc = directory_add(resources->directory, member->name, &member->index);
+            /* A directory that an earlier run left has the name already. */
+            member->index = ec_directory_find(resources->directory, member->name);
+            if (member->index == EC_RESOURCE_NONE)
+                rc = directory_add(resources->directory, member->name, &member->index);
             assert(rc == EC_OK);
             resources->by_index[member->index] = member;
         }
@@ -142,6 +148,7 @@ static int group_define(struct resources *resources, const struct group_desc *de
     if (rc < 0)
         group_leave(resources, group);
     *made = rc == EC_OK;
+    succession_note(resources);
     return rc;
 
 no_memory:

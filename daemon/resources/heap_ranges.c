@@ -70,6 +70,25 @@ int heap_ranges_take(struct heap_ranges *ranges, uint64_t bytes, uint64_t *offse
     return EC_OK;
 }
 
+bool heap_ranges_take_at(struct heap_ranges *ranges, uint64_t offset, uint64_t bytes)
+{
+    bytes = heap_ranges_round(bytes);
+    if (ranges->count + 1 >= ranges->capacity)
+        merge_all(ranges);
+    for (uint32_t i = 0; i < ranges->count; i++) {
+        const struct heap_range *range = &ranges->free[i];
+
+        if (offset < range->offset || offset >= range->offset + range->bytes)
+            continue;
+        if (bytes > range->offset + range->bytes - offset)
+            return false;
+        cut(ranges, i, offset, bytes);
+        ranges->free_bytes -= bytes;
+        return true;
+    }
+    return false;
+}
+
 void heap_ranges_give(struct heap_ranges *ranges, uint64_t offset, uint64_t bytes)
 {
     uint32_t low = 0, high;

@@ -11,6 +11,7 @@
 #ifndef RESOURCES_HEAP_RANGES_H
 #define RESOURCES_HEAP_RANGES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "foundation/error.h"
@@ -49,6 +50,9 @@ int heap_ranges_take(struct heap_ranges *ranges, uint64_t bytes, uint64_t *offse
 /* Free ranges, neighbours that touch counted as one, and the largest of them. */
 void heap_ranges_measure(const struct heap_ranges *ranges, uint32_t *count,
                          uint64_t *largest_bytes);
+
+/* Take [offset, offset + heap_ranges_round(bytes)). false: not all of it is free; nothing was taken. */
+bool heap_ranges_take_at(struct heap_ranges *ranges, uint64_t offset, uint64_t bytes);
 
 /* Give back what take returned, with the same bytes. */
 void heap_ranges_give(struct heap_ranges *ranges, uint64_t offset, uint64_t bytes);

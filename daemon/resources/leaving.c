@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "clients/clients.h"
 #include "daemon/log.h"
 #include "resources/directory_writer.h"
 
@@ -80,8 +81,9 @@ void resource_need(struct resources *resources, struct resource *resource)
 void leaving_check(struct resources *resources)
 {
     graves_hold(resources);
+    /* What clients hold that are not back yet is not known. */
     if ((resources->leaving_count > 0 || resources->old_lives != NULL) &&
-        references_barrier(resources)) {
+        clients_awaited(resources->services->clients) == 0 && references_barrier(resources)) {
         uint32_t high = atomic_load_explicit(&resources->directory->high, memory_order_relaxed);
 
         for (uint32_t i = 0; i < high && resources->leaving_count > 0; i++) {

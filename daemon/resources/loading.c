@@ -17,6 +17,7 @@
 #include "events/events.h"
 #include "foundation/real_time.h"
 #include "resources/directory_writer.h"
+#include "resources/succession.h"
 #include "resources/hot_reload.h"
 
 #define PROGRESS_NS 50000000 /* as the table of events says */
@@ -105,6 +106,7 @@ void group_announce(struct resources *resources, const struct group *group)
     const char *state = group_state_text(group);
     struct event_resource_group payload = { 0 };
 
+    succession_note(resources);
     memcpy(payload.group, group->name, strlen(group->name));
     memcpy(payload.state, state, strlen(state));
     payload.bytes[0] = group_bytes(group);
@@ -180,6 +182,23 @@ static int group_start(struct resources *resources, struct group *group, struct 
     }
     group_try(resources, group);
     return EC_OK;
+}
+
+void group_link_wanted(struct resources *resources, struct group *group)
+{
+    for (uint32_t i = 0; i < group->depend_count && !group->linked; i++) {
+        struct group *other = groups_find(resources, group->depends[i]);
+        struct group **grown =
+            other != NULL ? realloc(other->users, (other->user_count + 1) * sizeof(struct group *))
+                          : NULL;
+
+        if (grown == NULL)
+            continue;
+        other->users = grown;
+        other->user_capacity = other->user_count + 1;
+        other->users[other->user_count++] = group;
+    }
+    group->linked = true;
 }
 
 /* Stand among the users of each dependency, and start those that are not there. */

@@ -7,6 +7,7 @@
 
 #include "clients/clients.h"
 #include "daemon/config.h"
+#include "daemon/heritage.h"
 #include "daemon/log.h"
 #include "daemon/segments.h"
 #include "daemon/services.h"
@@ -15,6 +16,7 @@
 #include "resources/hot_reload.h"
 #include "resources/manifest.h"
 #include "resources/state.h"
+#include "resources/succession.h"
 #include "segment/references.h"
 
 static int mounts_begin(struct resources *resources, struct ec_error *why);
@@ -24,6 +26,7 @@ static int define_configured(struct resources *resources, const char *list, stru
 static void on_client_attached(void *context, struct client *client);
 static void on_client_left(void *context, struct client *client);
 static void on_client_ended(void *context, struct client *client);
+static void on_clients_settled(void *context);
 static void on_client_describe(void *context, struct client *client, struct ec_json_writer *writer);
 static void reference_write(struct ec_json_writer *writer, const char *name, uint64_t handle,
                             const struct ec_client_segment *segment, uint32_t index);
@@ -34,6 +37,7 @@ int resources_init(struct services *services, struct ec_error *why)
     static const struct client_hooks hooks = { .attached = on_client_attached,
                                                .left = on_client_left,
                                                .ended = on_client_ended,
+                                               .settled = on_clients_settled,
                                                .describe = on_client_describe };
     struct resources *resources = calloc(1, sizeof *resources);
     int rc;
@@ -47,11 +51,19 @@ int resources_init(struct services *services, struct ec_error *why)
                             ec_reference_membarrier_works();
     atomic_store_explicit(&resources->directory->membarrier, resources->membarrier,
                           memory_order_relaxed); /* before anybody attaches */
-    atomic_store_explicit(&resources->directory->use_epoch, 1, memory_order_relaxed); /* 0: never */
+    if (!segments_are_kept(services->segments))
+        atomic_store_explicit(&resources->directory->use_epoch, 1,
+                              memory_order_relaxed); /* 0: never */
+    /* Handles of one run mean nothing in a directory of another. */
+    atomic_store_explicit(&resources->directory->first_generation,
+                          (heritage_runs(services->heritage) % 4095u) << 20 | 1,
+                          memory_order_relaxed);
     rc = asset_heap_init(&resources->heap, segments_heap_fd(services->segments),
                          segments_heap_bytes(services->segments), why);
     if (rc == EC_OK)
         rc = contents_init(&resources->contents, &resources->heap, why);
+    if (rc == EC_OK)
+        succession_begin(resources);
     if (rc == EC_OK)
         rc = define_configured(resources,
                                config_string(services->config, EC_CONFIG_resource_manifests), why);
@@ -218,6 +230,11 @@ static void on_client_left(void *context, struct client *client)
 static void on_client_ended(void *context, struct client *client)
 {
     uses_client_ended(context, client);
+    leaving_check_soon(context);
+}
+
+static void on_clients_settled(void *context)
+{
     leaving_check_soon(context);
 }
 

@@ -11,6 +11,7 @@
 #include "resources/hot_reload.h"
 #include "resources/manifest.h"
 #include "resources/state.h"
+#include "resources/succession.h"
 #include "resources/use_trace.h"
 #include "segment/references.h"
 
@@ -283,6 +284,7 @@ int cmd_resource_pin(struct request *request)
                       group->name))
         return EC_OK;
     group->pinned = params->pinned.boolean;
+    succession_note(request->services->resources);
     ec_json_object_begin(request->result);
     ec_json_member_string(request->result, "group", group->name);
     ec_json_member_boolean(request->result, "pinned", group_is_pinned(group));
@@ -684,6 +686,9 @@ static void kept_write(const struct resource *resource, struct ec_json_writer *w
         break;
     case VERDICT_AWAITED:
         reason = "needed by a group that is loading";
+        break;
+    case VERDICT_RETURNING:
+        reason = "clients of the last run may come back and hold it";
         break;
     case VERDICT_FAILED:
         reason = "membarrier failed";

@@ -62,6 +62,7 @@ enum verdict {
     VERDICT_PINNED,
     VERDICT_SHARED,  /* another group needs it */
     VERDICT_AWAITED, /* a group that is loading counts on it */
+    VERDICT_RETURNING, /* clients of the last run may come back and hold it */
     VERDICT_FAILED,  /* the kernel refused the barrier */
 };
 
@@ -170,6 +171,7 @@ struct use_reader; /* uses.c: how far the ring of each client was read */
 struct use_trace;  /* uses.c: the newest uses, for who records */
 struct hot_reload; /* hot_reload.c */
 struct gpu_queues; /* gpu.c */
+struct succession; /* succession.c */
 
 struct resources {
     struct services *services;
@@ -213,6 +215,7 @@ struct resources {
     struct use_trace *trace;
     struct hot_reload *hot_reload;
     struct gpu_queues *gpu;
+    struct succession *succession; /* NULL: nobody keeps our segments */
 
     uv_timer_t recheck; /* runs while something is leaving */
     uv_timer_t tick;    /* uses.c; runs while games are attached */
@@ -297,6 +300,8 @@ uint64_t resource_bytes(const struct resource *resource);     /* in memory, in w
  * Returns EC_OK, EC_ERR_NOT_FOUND (a dependency is not defined), EC_ERR_MEMORY or EC_ERR_LIMIT (an entry was
  * retired and there is no other; dependencies are too deep). */
 int group_load(struct resources *resources, struct group *group, struct ec_error *why);
+/* A wanted group takes its place among the users of those that it depends on; without memory it does not. */
+void group_link_wanted(struct resources *resources, struct group *group);
 /* Give up a load that goes on: its waiters get the error. */
 void group_load_cancel(struct resources *resources, struct group *group,
                        const struct ec_error *why);

@@ -47,9 +47,8 @@ static const char *await_record(unsigned id)
 
 static unsigned count_records(void)
 {
-    struct ec_json_iterator items =
-        ec_json_iterate(reply_at(line_client_call(&operator, "postmortem.list", "{}"),
-                                 "result/items"));
+    struct ec_json_iterator items = ec_json_iterate(
+        reply_at(line_client_call(&operator, "postmortem.list", "{}"), "result/items"));
     struct ec_json_span item;
     unsigned count = 0;
 
@@ -65,10 +64,8 @@ static const struct {
     int number; /* of the signal, or the exit code */
     const char *cause;
 } endings[] = {
-    { BY_SIGNAL, SIGKILL, "signal" },
-    { BY_SIGNAL, SIGSEGV, "signal" },
-    { BY_SIGNAL, SIGQUIT, "signal" },
-    { BY_EXIT, 3, "exit" },
+    { BY_SIGNAL, SIGKILL, "signal" }, { BY_SIGNAL, SIGSEGV, "signal" },
+    { BY_SIGNAL, SIGQUIT, "signal" }, { BY_EXIT, 3, "exit" },
     { BY_EXIT, 0, "exit" },
 };
 
@@ -187,9 +184,8 @@ START_TEST(a_daemon_that_dies_leaves_a_record_for_the_next)
 
     line_client_close(&operator);
     ck_assert_int_eq(kill(engine.pid, daemon_ends[_i].signal), 0);
-    ck_assert_int_eq(poll(&(struct pollfd) { .fd = engine.pidfd, .events = POLLIN }, 1,
-                          DAEMON_WAIT_MS),
-                     1);
+    ck_assert_int_eq(
+        poll(&(struct pollfd) { .fd = engine.pidfd, .events = POLLIN }, 1, DAEMON_WAIT_MS), 1);
     daemon_crash(&engine); /* it is dead already: only collect it */
     ck_assert_msg(daemon_start(&engine, NULL), "%s", engine.why);
     ck_assert(line_client_connect(&operator, engine.socket_path));
@@ -212,9 +208,8 @@ START_TEST(a_daemon_that_ends_in_good_order_leaves_none)
 
     line_client_close(&operator);
     ck_assert_int_eq(kill(engine.pid, SIGTERM), 0);
-    ck_assert_int_eq(poll(&(struct pollfd) { .fd = engine.pidfd, .events = POLLIN }, 1,
-                          DAEMON_WAIT_MS),
-                     1);
+    ck_assert_int_eq(
+        poll(&(struct pollfd) { .fd = engine.pidfd, .events = POLLIN }, 1, DAEMON_WAIT_MS), 1);
     daemon_crash(&engine);
     snprintf(path, sizeof path, "%s.crash", engine.socket_path);
     ck_assert_int_ne(access(path, F_OK), 0);

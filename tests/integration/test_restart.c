@@ -4,6 +4,7 @@
  * EC_RESTARTS is how often it is killed in the longer tests (default 3). */
 #include <engine-core/clock.h>
 #include <engine-core/publisher.h>
+#include <engine-core/resource.h>
 #include <engine-core/subscriber.h>
 
 #include <check.h>
@@ -386,6 +387,190 @@ START_TEST(a_clock_that_stood_still_stands_still_in_a_new_daemon)
 }
 END_TEST
 
+/* ---- assets ---------------------------------------------------------------------------------- */
+
+#define ASSET_BYTES 300000u
+
+/* Two files in the daemon's directory, which is mounted. */
+static void write_assets(void)
+{
+    char path[160];
+
+    for (int i = 0; i < 2; i++) {
+        FILE *file;
+
+        snprintf(path, sizeof path, "%s/asset%d.bin", engine.directory, i);
+        file = fopen(path, "we");
+        ck_assert_ptr_nonnull(file);
+        for (unsigned byte = 0; byte < ASSET_BYTES; byte++)
+            fputc((int)(byte * 31u + (unsigned)i) & 0xff, file);
+        ck_assert_int_eq(fclose(file), 0);
+    }
+}
+
+static bool is_asset(const struct ec_resource_view *view, unsigned number)
+{
+    const unsigned char *data = view->data;
+
+    for (unsigned byte = 0; byte < ASSET_BYTES; byte++)
+        if (data[byte] != ((byte * 31u + number) & 0xff))
+            return false;
+    return view->bytes == ASSET_BYTES;
+}
+
+static void start_with_assets(const char *mounts)
+{
+    const char *const arguments[] = { "--set", "core.descriptor_store=true",
+                                      "--set", "event.stall_ms=60000",
+                                      "--set", mounts,
+                                      NULL };
+
+    daemon_crash(&engine);
+    ck_assert_msg(daemon_start(&engine, arguments), "%s", engine.why);
+}
+
+static void call_ok(struct line_client *tool, const char *method, const char *params)
+{
+    const char *reply = line_client_call(tool, method, params);
+
+    ck_assert_msg(reply_at(reply, "result").text != NULL, "%s: %s", method, reply);
+}
+
+START_TEST(handles_and_assets_go_on_where_descriptors_are_kept)
+{
+    struct line_client operator;
+    struct ec_resource_view held, again;
+    struct returns returns;
+    ec_resource first, second, found;
+    struct ec_client *client;
+    const char *reply;
+    char mounts[128];
+    int64_t bytes;
+
+    engine.keeps_descriptors = true;
+    write_assets();
+    snprintf(mounts, sizeof mounts, "resource.mounts=%s", engine.directory);
+    start_with_assets(mounts);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    call_ok(
+        &operator, "resource.define",
+        "{\"group\":\"level\",\"resources\":[{\"name\":\"asset0.bin\"},{\"name\":\"asset1.bin\"}]}");
+    call_ok(&operator, "resource.load", "{\"group\":\"level\"}");
+    bytes = reply_number(line_client_call(&operator, "memory.stats", "{}"), "result/assets/bytes");
+    line_client_close(&operator);
+    client = connect_client(&returns);
+    ck_assert_int_eq(ec_resource_find(client, "asset0.bin", &first), EC_OK);
+    ck_assert_int_eq(ec_resource_find(client, "asset1.bin", &second), EC_OK);
+    ck_assert_int_eq(ec_resource_acquire(client, first, &held), EC_OK);
+    for (unsigned i = 0; i < restarts(); i++) {
+        start_with_assets(mounts);
+        await_return(&returns);
+        ck_assert(is_asset(&held, 0)); /* where it was */
+        ck_assert_int_eq(ec_resource_find(client, "asset1.bin", &found), EC_OK);
+        ck_assert_uint_eq(found.value, second.value);
+        ck_assert_int_eq(ec_resource_acquire(client, second, &again), EC_OK);
+        ck_assert(is_asset(&again, 1));
+        ec_resource_release(client, second);
+    }
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    ck_assert_int_eq(
+        reply_number(line_client_call(&operator, "memory.stats", "{}"), "result/assets/bytes"),
+        bytes);
+    reply = line_client_call(&operator, "resource.list", "{\"group\":\"level\"}");
+    ck_assert_str_eq(reply_text(reply, "result/items/name=asset0.bin/state"), "ready");
+    ck_assert_int_eq(reply_number(reply, "result/items/name=asset0.bin/hard_refs"), 1);
+    /* What is held stays, what is not goes, and both in the ordinary way. */
+    reply = line_client_call(&operator, "resource.evict", "{\"group\":\"level\"}");
+    ck_assert_int_gt(reply_number(reply, "result/freed_bytes"), 0);
+    ck_assert(is_asset(&held, 0));
+    ck_assert_int_lt(ec_resource_acquire(client, second, NULL), 0);
+    call_ok(&operator, "resource.load", "{\"group\":\"level\"}");
+    ck_assert_int_eq(ec_resource_find(client, "asset1.bin", &found), EC_OK);
+    ck_assert_uint_ne(found.value, second.value);
+    ec_resource_release(client, first);
+    call_ok(&operator, "resource.unload", "{\"group\":\"level\"}");
+    line_client_close(&operator);
+    disconnect_client(client, &returns);
+}
+END_TEST
+
+/* While a client of the last run may still come back nothing is freed; it is when it is known dead. */
+START_TEST(nothing_is_evicted_before_the_clients_are_back_or_dead)
+{
+    struct line_client operator;
+    struct game game;
+    const char *reply;
+    char mounts[128];
+
+    engine.keeps_descriptors = true;
+    write_assets();
+    snprintf(mounts, sizeof mounts, "resource.mounts=%s", engine.directory);
+    start_with_assets(mounts);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    call_ok(&operator, "resource.define",
+            "{\"group\":\"level\",\"resources\":[{\"name\":\"asset0.bin\"}]}");
+    call_ok(&operator, "resource.load", "{\"group\":\"level\"}");
+    line_client_close(&operator);
+    game = game_start(publish_numbers, NULL);
+    game_await(&game);
+    game_stop(&game); /* it cannot come back now */
+    start_with_assets(mounts);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    reply = line_client_call(&operator, "client.list", "{}");
+    ck_assert_str_eq(reply_text(reply, "result/items/name=publisher/state"), "awaited");
+    reply = line_client_call(&operator, "resource.evict", "{\"group\":\"level\"}");
+    ck_assert_int_eq(reply_number(reply, "result/freed_bytes"), 0);
+    ck_assert_ptr_nonnull(strstr(reply, "may come back"));
+    game_kill(&game);
+    do /* the test's own time-out ends this */
+        reply = line_client_call(&operator, "resource.evict", "{\"group\":\"level\"}");
+    while (reply_number(reply, "result/freed_bytes") == 0);
+    line_client_close(&operator);
+}
+END_TEST
+
+/* Without kept descriptors assets end with the daemon, but what a game holds keeps its bytes. */
+START_TEST(what_is_held_keeps_its_bytes_where_nothing_is_kept)
+{
+    struct line_client operator;
+    struct ec_resource_view held;
+    struct returns returns;
+    ec_resource handle, found;
+    struct ec_client *client;
+    char mounts[128];
+    const char *const arguments[] = { "--set", mounts, NULL };
+
+    write_assets();
+    snprintf(mounts, sizeof mounts, "resource.mounts=%s", engine.directory);
+    daemon_crash(&engine);
+    ck_assert_msg(daemon_start(&engine, arguments), "%s", engine.why);
+    for (int round = 0; round < 2; round++) {
+        ck_assert(line_client_connect(&operator, engine.socket_path));
+        call_ok(&operator, "resource.define",
+                "{\"group\":\"level\",\"resources\":[{\"name\":\"asset0.bin\"}]}");
+        call_ok(&operator, "resource.load", "{\"group\":\"level\"}");
+        line_client_close(&operator);
+        if (round == 1)
+            break;
+        client = connect_client(&returns);
+        ck_assert_int_eq(ec_resource_find(client, "asset0.bin", &handle), EC_OK);
+        ck_assert_int_eq(ec_resource_acquire(client, handle, &held), EC_OK);
+        daemon_crash(&engine);
+        ck_assert_msg(daemon_start(&engine, arguments), "%s", engine.why);
+        await_return(&returns);
+        ck_assert(is_asset(&held, 0));
+        ck_assert_int_eq(ec_resource_acquire(client, handle, NULL), EC_ERR_STALE);
+    }
+    /* A handle of one daemon is never one of another. */
+    ck_assert_int_eq(ec_resource_find(client, "asset0.bin", &found), EC_OK);
+    ck_assert_uint_ne(found.value, handle.value);
+    ck_assert_int_eq(ec_resource_acquire(client, handle, NULL), EC_ERR_STALE);
+    ck_assert(is_asset(&held, 0));
+    ec_resource_release(client, handle);
+    disconnect_client(client, &returns);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("restart");
@@ -399,6 +584,9 @@ int main(void)
     tcase_add_test(tcase, events_between_games_go_on_while_the_daemon_is_killed_and_replaced);
     tcase_add_loop_test(tcase, game_time_and_steps_go_on_in_a_new_daemon, 0, 2);
     tcase_add_loop_test(tcase, a_clock_that_stood_still_stands_still_in_a_new_daemon, 0, 2);
+    tcase_add_test(tcase, handles_and_assets_go_on_where_descriptors_are_kept);
+    tcase_add_test(tcase, nothing_is_evicted_before_the_clients_are_back_or_dead);
+    tcase_add_test(tcase, what_is_held_keeps_its_bytes_where_nothing_is_kept);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
