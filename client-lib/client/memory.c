@@ -18,6 +18,8 @@
 #include "foundation/memory/stack.h"
 #include "proto/memory_rows.h"
 
+#define POOLS_AGE_NS 100000000 /* how often a frame mark looks for empty groups */
+
 static struct ec_memory_sink *sink_of(const struct ec_client *client)
 {
     return client != NULL ? client->memory : NULL;
@@ -95,8 +97,15 @@ void ec_client_memory_thread_ends(struct ec_client *client)
 
 void ec_client_memory_frame_begins(struct ec_client *client)
 {
-    if (client->memory != NULL)
-        ec_frame_list_begin(client->memory);
+    const int64_t now_ns = ec_real_ns();
+
+    if (client->memory == NULL)
+        return;
+    ec_frame_list_begin(client->memory);
+    if (now_ns - client->pools_aged_ns < POOLS_AGE_NS)
+        return;
+    client->pools_aged_ns = now_ns;
+    ec_pool_age_all(client->memory);
 }
 
 void ec_client_memory_frame_ends(struct ec_client *client)

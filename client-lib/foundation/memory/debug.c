@@ -38,7 +38,8 @@ struct record {
     size_t room_bytes;
     size_t front_bytes;
     size_t align;
-    bool told; /* a fault of it, which is not told again by the patrol */
+    bool told;      /* a fault of it, which is not told again by the patrol */
+    void *frames[]; /* stack_depth of the allocation, and as many of the free */
 };
 
 struct list {
@@ -69,6 +70,7 @@ struct claim {
 static int check_desc(const struct ec_debug_desc *desc, struct ec_error *why);
 static void *alloc(struct ec_debug *debug, uint64_t array_count, size_t bytes, size_t align,
                    const struct ec_debug_call *call);
+static void keep_call(struct ec_debug_call *to, const struct ec_debug_call *call, void **frames);
 static struct record *record_of(struct ec_debug *debug, const void *address);
 static int free_block(struct ec_debug *debug, void *address, const struct claim *claim,
                       const struct ec_debug_call *call);
@@ -85,27 +87,57 @@ static void take_out(struct ec_debug *debug, struct list *list, struct record *r
 static void give_back(struct ec_debug *debug, struct record *record);
 static void frame_begins(void *debug);
 
-/* The call as it is, from the caller of a function of the public header on. In line, so that the depth of the
- * frames of this file is known. */
+static _Thread_local int this_thread; /* its id; 0: not asked yet */
+
+/* A forked child's one thread has another id. */
+static void forget_thread(void)
+{
+    this_thread = 0;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, forget_thread);
+}
+
+/* A call with room for its frames. */
+struct call {
+    struct ec_debug_call is;
+    void *frames[EC_DEBUG_STACK_MAX + OWN_FRAMES];
+};
+
+/* gettid is a system call, so each thread asks once. */
+static int thread_id(void)
+{
+    if (this_thread == 0)
+        this_thread = gettid();
+    return this_thread;
+}
+
+/* The call as it is, from the caller of a function of the public header on. */
 static __attribute__((noinline)) void note_call(const struct ec_debug *debug, const char *file,
                                                 unsigned line, const void *caller,
-                                                struct ec_debug_call *call)
+                                                struct call *call)
 {
-    void *frames[EC_DEBUG_STACK_MAX + OWN_FRAMES];
-    int count = 0, own = 0;
+    int count, own = 0;
 
-    *call = (struct ec_debug_call) { .file = file, .line = line, .thread = gettid() };
+    call->is = (struct ec_debug_call) {
+        .file = file, .line = line, .thread = thread_id(), .stack = call->frames
+    };
     if (debug->desc.no_stack)
         return;
-    count = backtrace(frames, (int)debug->desc.stack_depth + OWN_FRAMES);
-    while (own < count && frames[own] != caller)
+    count = backtrace(call->frames, (int)debug->desc.stack_depth + OWN_FRAMES);
+    while (own < count && call->frames[own] != caller)
         own++;
     if (own == count) { /* the unwinder did not get there */
-        call->stack[call->depth++] = (void *)(uintptr_t)caller;
+        call->frames[0] = (void *)(uintptr_t)caller;
+        call->is.depth = 1;
         return;
     }
-    for (int i = own; i < count && call->depth < debug->desc.stack_depth; i++)
-        call->stack[call->depth++] = frames[i];
+    call->is.stack = call->frames + own;
+    call->is.depth = (unsigned)(count - own);
+    if (call->is.depth > debug->desc.stack_depth)
+        call->is.depth = debug->desc.stack_depth;
 }
 
 #define CALLER __builtin_return_address(0)
@@ -113,6 +145,7 @@ static __attribute__((noinline)) void note_call(const struct ec_debug *debug, co
 int ec_debug_create_in(struct ec_memory_sink *sink, const struct ec_debug_desc *desc,
                        struct ec_debug **debug, struct ec_error *why)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct ec_debug *made;
     void *frame;
     int rc = check_desc(desc, why);
@@ -132,6 +165,7 @@ int ec_debug_create_in(struct ec_memory_sink *sink, const struct ec_debug_desc *
         made->desc.stack_depth = STACK_DEFAULT;
     if (desc->patrol_permille == 0)
         made->desc.patrol_permille = PATROL_DEFAULT;
+    pthread_once(&once, watch_forks);
     backtrace(&frame, 1); /* loads what it needs now, and not in the first allocation */
     pthread_mutex_init(&made->lock, NULL);
     ec_block_table_init(&made->table);
@@ -169,91 +203,91 @@ void ec_debug_destroy(struct ec_debug *debug)
 void *ec_debug_alloc_at(struct ec_debug *debug, size_t bytes, size_t align, const char *file,
                         unsigned line)
 {
-    struct ec_debug_call call;
+    struct call call;
 
     note_call(debug, file, line, CALLER, &call);
-    return alloc(debug, 0, bytes, align, &call);
+    return alloc(debug, 0, bytes, align, &call.is);
 }
 
 void *ec_debug_alloc_array_at(struct ec_debug *debug, size_t count, size_t bytes, size_t align,
                               const char *file, unsigned line)
 {
-    struct ec_debug_call call;
+    struct call call;
     size_t product;
 
     note_call(debug, file, line, CALLER, &call);
     if (__builtin_mul_overflow(count, bytes, &product))
         product = 0; /* refused and counted like it */
-    return alloc(debug, count, product, align, &call);
+    return alloc(debug, count, product, align, &call.is);
 }
 
 void *ec_debug_resize_at(struct ec_debug *debug, void *block, size_t bytes, const char *file,
                          unsigned line)
 {
-    struct ec_debug_call call;
+    struct call call;
     struct record *record;
     void *moved;
 
     note_call(debug, file, line, CALLER, &call);
     if (block == NULL)
-        return alloc(debug, 0, bytes, 0, &call);
+        return alloc(debug, 0, bytes, 0, &call.is);
     pthread_mutex_lock(&debug->lock);
     record = record_of(debug, block);
     pthread_mutex_unlock(&debug->lock);
     if (record == NULL || record->block.is_freed) {
         free_block(debug, block, &(struct claim) { .any = true },
-                   &call); /* which tells the fault */
+                   &call.is); /* which tells the fault */
         return NULL;
     }
-    moved = alloc(debug, record->block.array_count, bytes, record->align, &call);
+    moved = alloc(debug, record->block.array_count, bytes, record->align, &call.is);
     if (moved == NULL)
         return NULL;
     memcpy(moved, block, record->block.bytes < bytes ? record->block.bytes : bytes);
-    free_block(debug, block, &(struct claim) { .any = true }, &call);
+    free_block(debug, block, &(struct claim) { .any = true }, &call.is);
     return moved;
 }
 
 int ec_debug_free_at(struct ec_debug *debug, void *block, const char *file, unsigned line)
 {
-    struct ec_debug_call call;
+    struct call call;
 
     if (block == NULL)
         return EC_OK;
     note_call(debug, file, line, CALLER, &call);
-    return free_block(debug, block, &(struct claim) { .array = false }, &call);
+    return free_block(debug, block, &(struct claim) { .array = false }, &call.is);
 }
 
 int ec_debug_free_array_at(struct ec_debug *debug, void *block, const char *file, unsigned line)
 {
-    struct ec_debug_call call;
+    struct call call;
 
     if (block == NULL)
         return EC_OK;
     note_call(debug, file, line, CALLER, &call);
-    return free_block(debug, block, &(struct claim) { .array = true }, &call);
+    return free_block(debug, block, &(struct claim) { .array = true }, &call.is);
 }
 
 int ec_debug_free_sized_at(struct ec_debug *debug, void *block, size_t bytes, const char *file,
                            unsigned line)
 {
-    struct ec_debug_call call;
+    struct call call;
 
     if (block == NULL)
         return EC_OK;
     note_call(debug, file, line, CALLER, &call);
     return free_block(debug, block, &(struct claim) { .sized = true, .any = true, .bytes = bytes },
-                      &call);
+                      &call.is);
 }
 
 int ec_debug_check(struct ec_debug *debug, const void *block)
 {
     struct ec_debug_fault fault = { .kind = EC_FAULT_FOREIGN_POINTER, .address = block };
-    struct ec_debug_call call;
+    struct call call;
     struct record *record;
     uint64_t faults;
 
     note_call(debug, NULL, 0, CALLER, &call);
-    fault.found = &call;
+    fault.found = &call.is;
     pthread_mutex_lock(&debug->lock);
     record = record_of(debug, block);
     if (record == NULL || record->block.is_freed) {
@@ -262,7 +296,7 @@ int ec_debug_check(struct ec_debug *debug, const void *block)
         faults = 1;
     } else {
         record->told = false;
-        faults = check(debug, record, &call);
+        faults = check(debug, record, &call.is);
     }
     pthread_mutex_unlock(&debug->lock);
     return faults == 0 ? EC_OK : EC_ERR_STATE;
@@ -270,28 +304,28 @@ int ec_debug_check(struct ec_debug *debug, const void *block)
 
 uint64_t ec_debug_check_all(struct ec_debug *debug)
 {
-    struct ec_debug_call call;
+    struct call call;
     uint64_t faults = 0;
 
     note_call(debug, NULL, 0, CALLER, &call);
     pthread_mutex_lock(&debug->lock);
     for (struct record *record = debug->live.oldest; record != NULL; record = record->newer)
-        faults += check(debug, record, &call);
+        faults += check(debug, record, &call.is);
     for (struct record *record = debug->quarantine.oldest; record != NULL; record = record->newer)
-        faults += check(debug, record, &call);
+        faults += check(debug, record, &call.is);
     pthread_mutex_unlock(&debug->lock);
     return faults;
 }
 
 uint64_t ec_debug_patrol(struct ec_debug *debug)
 {
-    struct ec_debug_call call;
+    struct call call;
     uint64_t count;
 
     note_call(debug, NULL, 0, CALLER, &call);
     pthread_mutex_lock(&debug->lock);
-    count = patrol_list(debug, &debug->live, &debug->next_live, &call);
-    count += patrol_list(debug, &debug->quarantine, &debug->next_freed, &call);
+    count = patrol_list(debug, &debug->live, &debug->next_live, &call.is);
+    count += patrol_list(debug, &debug->quarantine, &debug->next_freed, &call.is);
     pthread_mutex_unlock(&debug->lock);
     return count;
 }
@@ -343,20 +377,20 @@ void ec_debug_stats(const struct ec_debug *debug, struct ec_memory_stats *stats)
 
 static void *allocator_alloc(void *debug, size_t bytes, size_t align, uint32_t tag)
 {
-    struct ec_debug_call call;
+    struct call call;
 
     (void)tag;
     note_call(debug, NULL, 0, CALLER, &call);
-    return alloc(debug, 0, bytes, align, &call);
+    return alloc(debug, 0, bytes, align, &call.is);
 }
 
 static int allocator_free(void *debug, void *block, size_t bytes)
 {
-    struct ec_debug_call call;
+    struct call call;
 
     note_call(debug, NULL, 0, CALLER, &call);
     return free_block(debug, block, &(struct claim) { .sized = true, .any = true, .bytes = bytes },
-                      &call);
+                      &call.is);
 }
 
 struct ec_allocator ec_debug_allocator(struct ec_debug *debug)
@@ -384,6 +418,7 @@ static int check_desc(const struct ec_debug_desc *desc, struct ec_error *why)
 static void *alloc(struct ec_debug *debug, uint64_t array_count, size_t bytes, size_t align,
                    const struct ec_debug_call *call)
 {
+    const size_t depth = debug->desc.no_stack ? 0 : debug->desc.stack_depth;
     struct record *record = NULL;
 
     if (align == 0)
@@ -392,10 +427,10 @@ static void *alloc(struct ec_debug *debug, uint64_t array_count, size_t bytes, s
         goto fail;
     if (align < ALIGN_DEFAULT)
         align = ALIGN_DEFAULT;
-    record = calloc(1, sizeof *record);
+    record = malloc(sizeof *record + 2 * depth * sizeof record->frames[0]);
     if (record == NULL)
         goto fail;
-    record->align = align;
+    *record = (struct record) { .align = align };
     record->front_bytes = (FRONT_MIN + align - 1) & ~(align - 1);
     record->room_bytes = record->front_bytes + bytes + EC_DEBUG_GUARD_BYTES;
     pthread_mutex_lock(&debug->lock);
@@ -405,8 +440,8 @@ static void *alloc(struct ec_debug *debug, uint64_t array_count, size_t bytes, s
     record->block = (struct ec_debug_block) { .address = record->room + record->front_bytes,
                                               .bytes = bytes,
                                               .serial = ++debug->serial,
-                                              .array_count = array_count,
-                                              .allocated = *call };
+                                              .array_count = array_count };
+    keep_call(&record->block.allocated, call, record->frames);
     if (!ec_block_table_add(&debug->table,
                             &(struct ec_block) { .address = record->room + record->front_bytes,
                                                  .context = record })) {
@@ -427,6 +462,15 @@ fail:
     free(record);
     ec_shared_row_failed(&debug->row);
     return NULL;
+}
+
+/* Copy a call, with its frames to where they stay. */
+static void keep_call(struct ec_debug_call *to, const struct ec_debug_call *call, void **frames)
+{
+    *to = *call;
+    to->stack = frames;
+    for (unsigned i = 0; i < call->depth; i++)
+        frames[i] = call->stack[i];
 }
 
 static struct record *record_of(struct ec_debug *debug, const void *address)
@@ -478,7 +522,8 @@ static void enter_quarantine(struct ec_debug *debug, struct record *record,
 {
     take_out(debug, &debug->live, record);
     record->block.is_freed = true;
-    record->block.freed = *call;
+    keep_call(&record->block.freed, call,
+              record->frames + (debug->desc.no_stack ? 0 : debug->desc.stack_depth));
     record->told = false;
     ec_debug_guard_write(record->room, record->front_bytes); /* what was told is not told again */
     memset(record->room + record->front_bytes, EC_DEBUG_FILL_FREED,

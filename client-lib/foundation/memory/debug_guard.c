@@ -27,13 +27,13 @@ bool ec_debug_guard_check(const void *guard, size_t bytes, size_t *offset)
     const unsigned char *const from = guard;
     unsigned char expected[EC_DEBUG_GUARD_BYTES];
 
-    for (size_t i = 0; i < bytes; i++) {
-        if (i % EC_DEBUG_GUARD_BYTES == 0)
-            make(expected, from + i);
-        if (from[i] != expected[i % EC_DEBUG_GUARD_BYTES]) {
-            *offset = i;
-            return false;
-        }
+    for (size_t i = 0; i < bytes; i += EC_DEBUG_GUARD_BYTES) {
+        make(expected, from + i);
+        if (memcmp(from + i, expected, EC_DEBUG_GUARD_BYTES) == 0)
+            continue;
+        for (*offset = i; from[*offset] == expected[*offset - i];)
+            ++*offset;
+        return false;
     }
     return true;
 }

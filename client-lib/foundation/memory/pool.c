@@ -26,11 +26,14 @@
 #define MAGAZINE_BYTES (64u * 1024) /* of blocks; what a thread may hold of one size */
 
 static int check_desc(const struct ec_pool_desc *desc, struct ec_error *why);
+static void join_sink(struct ec_pool *pool);
+static void leave_sink(struct ec_pool *pool);
+static void *alloc_looked_at(struct ec_pool *pool, void *block);
+static int free_looked_at(struct ec_pool *pool, void *block);
 static void *alloc_slowly(struct ec_pool *pool);
 static void free_slowly(struct ec_pool *pool, void *block);
 static void size_magazine(struct ec_pool *pool, const struct ec_pool_desc *desc);
-static void count_tagged(struct ec_pool *pool, uint32_t tag, uint64_t in, uint64_t out);
-static void count_tagged_out(struct ec_pool *pool);
+static void end_tagged_counts(struct ec_pool *pool);
 static void free_parts(struct ec_pool *pool);
 static void end_counts(struct ec_pool *pool);
 static void sum_heaps(const struct ec_pool *pool, uint64_t *allocs, uint64_t *frees);
@@ -130,6 +133,7 @@ int ec_pool_create_kind(struct ec_memory_sink *sink, const struct ec_pool_desc *
     }
     atomic_store_explicit(&made->row->largest_free_bytes, made->shape.block_bytes,
                           memory_order_relaxed);
+    join_sink(made);
     *pool = made;
     return EC_OK;
 
@@ -150,65 +154,147 @@ static void size_magazine(struct ec_pool *pool, const struct ec_pool_desc *desc)
         pool->magazine_blocks_max = blocks < MAGAZINE_GROWN_MAX ? blocks : MAGAZINE_GROWN_MAX;
 }
 
+static void join_sink(struct ec_pool *pool)
+{
+    bool is_watched = false;
+
+    if (pool->sink != NULL) {
+        pthread_mutex_lock(&pool->sink->lock);
+        pool->next = pool->sink->pools;
+        pool->sink->pools = pool;
+        is_watched = ec_memory_watch_of(pool->sink) != NULL;
+        pthread_mutex_unlock(&pool->sink->lock);
+    }
+    if (is_watched || pool->shape.live != 0)
+        atomic_store_explicit(&pool->is_looked_at, 1, memory_order_relaxed);
+}
+
+static void leave_sink(struct ec_pool *pool)
+{
+    struct ec_pool **place;
+
+    if (pool->sink == NULL)
+        return;
+    pthread_mutex_lock(&pool->sink->lock);
+    for (place = &pool->sink->pools; *place != pool; place = &(*place)->next)
+        ;
+    *place = pool->next;
+    pthread_mutex_unlock(&pool->sink->lock);
+}
+
 void ec_pool_destroy(struct ec_pool *pool)
 {
     if (pool == NULL)
         return;
+    leave_sink(pool);
     ec_pool_threads_remove(pool);
     end_counts(pool);
     free_parts(pool);
 }
 
-/* In line in those below, which differ in what they know of the block. */
+/* A block of a tagged pool, in the row of the calling thread, as its heap knows it; a thread without a heap
+ * counts in the shared row. Where bytes_in passes a multiple of the step, the balance is pushed. */
+static inline void count_tagged_in(struct ec_pool *pool, uint32_t tag)
+{
+    const struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
+    const uint64_t bytes = pool->shape.block_bytes;
+    struct ec_memory_account account;
+    uint64_t before;
+
+    if (pool->sink == NULL)
+        return;
+    if (__builtin_expect(heap != NULL, 1))
+        account =
+            (struct ec_memory_account) { .tag = heap->tags + tag, .slot = heap->account.slot };
+    else
+        account = ec_memory_sink_account_shared(pool->sink, tag);
+    before = ec_row_load(&account.tag->bytes_in);
+    ec_count(&account.tag->allocs, 1, account.shared);
+    ec_count(&account.tag->bytes_in, bytes, account.shared);
+    if (__builtin_expect((before ^ (before + bytes)) / EC_TAG_PEAK_STEP != 0, 0))
+        ec_memory_sink_push(pool->sink, &account, tag);
+}
+
+static inline void count_tagged_out(struct ec_pool *pool, uint32_t tag)
+{
+    const struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
+    struct ec_memory_account account = { 0 };
+
+    if (pool->sink == NULL)
+        return;
+    if (__builtin_expect(heap != NULL, 1))
+        account.tag = heap->tags + tag;
+    else
+        account = ec_memory_sink_account_shared(pool->sink, tag);
+    ec_count(&account.tag->frees, 1, account.shared);
+    ec_count(&account.tag->bytes_out, pool->shape.block_bytes, account.shared);
+}
+
 static inline void *take_block(struct ec_pool *pool)
 {
     struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
-    uint64_t count;
+    void *block = __builtin_expect(heap != NULL, 1) ? ec_pool_heap_pop(heap) : NULL;
 
-    if (__builtin_expect(heap == NULL, 0))
-        return alloc_slowly(pool);
-    count = ec_pool_heap_count(heap);
-    if (__builtin_expect(count == 0, 0))
-        return alloc_slowly(pool);
-    return ec_pool_heap_pop(heap, count);
+    return __builtin_expect(block != NULL, 1) ? block : alloc_slowly(pool);
 }
 
 static inline void put_block(struct ec_pool *pool, void *block)
 {
     struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
-    uint64_t count;
 
-    if (__builtin_expect(heap != NULL, 1)) {
-        count = ec_pool_heap_count(heap);
-        if (__builtin_expect(count < heap->capacity, 1)) {
-            ec_pool_heap_push(heap, block, count);
-            return;
-        }
-    }
-    free_slowly(pool, block);
+    if (__builtin_expect(heap == NULL || !ec_pool_heap_push(heap, block), 0))
+        free_slowly(pool, block);
 }
 
+/* One flag stands for all that is unusual, so that the plain way saves no registers. */
 void *ec_pool_alloc(struct ec_pool *pool)
 {
-    void *block = take_block(pool);
+    struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
+    void *block;
 
-    if (__builtin_expect(block == NULL, 0))
+    if (__builtin_expect(heap == NULL, 0))
+        return alloc_looked_at(pool, NULL);
+    block = ec_pool_heap_pop(heap);
+    if (__builtin_expect(
+            block == NULL || atomic_load_explicit(&pool->is_looked_at, memory_order_relaxed), 0))
+        return alloc_looked_at(pool, block);
+    return block;
+}
+
+int ec_pool_free(struct ec_pool *pool, void *block)
+{
+    struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
+
+    if (__builtin_expect(block == NULL || heap == NULL ||
+                             atomic_load_explicit(&pool->is_looked_at, memory_order_relaxed) ||
+                             !ec_pool_heap_push(heap, block),
+                         0))
+        return free_looked_at(pool, block);
+    return EC_OK;
+}
+
+/* Goes on with the block that ec_pool_alloc has already; NULL: with none. */
+static __attribute__((noinline)) void *alloc_looked_at(struct ec_pool *pool, void *block)
+{
+    if (block == NULL)
+        block = alloc_slowly(pool);
+    if (block == NULL)
         return NULL;
     hand_out(pool, block, 1);
     ec_watch_allocated(pool->sink, block, pool->shape.block_bytes, pool->tag);
     return block;
 }
 
-int ec_pool_free(struct ec_pool *pool, void *block)
+static __attribute__((noinline)) int free_looked_at(struct ec_pool *pool, void *block)
 {
     uint8_t mark;
 
-    if (__builtin_expect(block == NULL, 0))
+    if (block == NULL)
         return EC_OK;
     if (pool->checked) {
         const int rc = take_back(pool, block, &mark);
 
-        if (__builtin_expect(rc < 0, 0)) {
+        if (rc < 0) {
             ec_count(&pool->row->failed, 1, true);
             return rc;
         }
@@ -220,42 +306,40 @@ int ec_pool_free(struct ec_pool *pool, void *block)
 
 void *ec_pool_alloc_tagged(struct ec_pool *pool, uint32_t tag)
 {
-    const uint64_t bytes = pool->shape.block_bytes;
     void *block = take_block(pool);
 
     if (__builtin_expect(block == NULL, 0))
         return NULL;
     hand_out(pool, block, (uint8_t)(tag + 1));
-    if (pool->sink != NULL)
-        count_tagged(pool, tag, bytes, 0);
-    ec_watch_allocated(pool->sink, block, bytes, tag);
+    count_tagged_in(pool, tag);
+    ec_watch_allocated(pool->sink, block, pool->shape.block_bytes, tag);
     return block;
 }
 
+/* A double free by two threads at once is found where it is looked for, with an exchange; one after the other
+ * costs a load and a store, so it is found everywhere. */
 int ec_pool_free_tagged(struct ec_pool *pool, void *block, uint32_t *tag)
 {
-    const uint64_t bytes = pool->shape.block_bytes;
+    int rc = EC_OK;
     uint8_t mark;
 
     if (pool->checked) {
-        const int rc = take_back(pool, block, &mark);
-
-        if (__builtin_expect(rc < 0, 0)) {
-            ec_count(&pool->row->failed, 1, true);
-            return rc;
-        }
+        rc = take_back(pool, block, &mark);
     } else {
-        mark = atomic_exchange_explicit(ec_pool_live_byte(&pool->shape, block), 0,
-                                        memory_order_relaxed);
-        if (__builtin_expect(mark == 0, 0)) {
-            ec_count(&pool->row->failed, 1, true);
-            return EC_ERR_STATE;
-        }
+        _Atomic uint8_t *live = ec_pool_live_byte(&pool->shape, block);
+
+        mark = atomic_load_explicit(live, memory_order_relaxed);
+        atomic_store_explicit(live, 0, memory_order_relaxed);
+        if (mark == 0)
+            rc = EC_ERR_STATE;
+    }
+    if (__builtin_expect(rc < 0, 0)) {
+        ec_count(&pool->row->failed, 1, true);
+        return rc;
     }
     *tag = mark - 1u;
-    ec_watch_freed(pool->sink, block, bytes, *tag);
-    if (pool->sink != NULL)
-        count_tagged(pool, *tag, 0, bytes);
+    ec_watch_freed(pool->sink, block, pool->shape.block_bytes, *tag);
+    count_tagged_out(pool, *tag);
     put_block(pool, block);
     return EC_OK;
 }
@@ -263,32 +347,6 @@ int ec_pool_free_tagged(struct ec_pool *pool, void *block, uint32_t *tag)
 uint32_t ec_pool_tag_of(const struct ec_pool *pool, const void *block)
 {
     return atomic_load_explicit(ec_pool_live_byte(&pool->shape, block), memory_order_relaxed) - 1u;
-}
-
-/* In the row of the calling thread, as its heap knows it. Where bytes_in passes a multiple of the step,
- * the balance is pushed. */
-static inline void count_tagged(struct ec_pool *pool, uint32_t tag, uint64_t in, uint64_t out)
-{
-    const struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
-    struct ec_memory_account account;
-    uint64_t before;
-
-    if (__builtin_expect(heap != NULL, 1))
-        account =
-            (struct ec_memory_account) { .tag = &pool->sink->threads[heap->account.slot].tags[tag],
-                                         .slot = heap->account.slot };
-    else
-        account = ec_memory_sink_account_shared(pool->sink, tag);
-    if (out != 0) {
-        ec_count(&account.tag->frees, 1, account.shared);
-        ec_count(&account.tag->bytes_out, out, account.shared);
-        return;
-    }
-    before = ec_row_load(&account.tag->bytes_in);
-    ec_count(&account.tag->allocs, 1, account.shared);
-    ec_count(&account.tag->bytes_in, in, account.shared);
-    if (__builtin_expect((before ^ (before + in)) / EC_TAG_PEAK_STEP != 0, 0))
-        ec_memory_sink_push(pool->sink, &account, tag);
 }
 
 uint64_t ec_pool_trim(struct ec_pool *pool)
@@ -306,6 +364,18 @@ uint64_t ec_pool_trim(struct ec_pool *pool)
     for (; heap != NULL; heap = heap->next)
         bytes += ec_pool_heap_trim(heap);
     return bytes;
+}
+
+void ec_pool_age_all(struct ec_memory_sink *sink)
+{
+    pthread_mutex_lock(&sink->lock);
+    for (struct ec_pool *pool = sink->pools; pool != NULL; pool = pool->next) {
+        struct ec_pool_heap *heap = atomic_load_explicit(&pool->heaps, memory_order_acquire);
+
+        for (; heap != NULL; heap = heap->next)
+            ec_pool_heap_age(heap);
+    }
+    pthread_mutex_unlock(&sink->lock);
 }
 
 void ec_pool_stats(const struct ec_pool *pool, struct ec_memory_stats *stats)
@@ -360,7 +430,7 @@ static __attribute__((noinline)) void *alloc_slowly(struct ec_pool *pool)
         heap = ec_pool_threads_common(pool);
     }
     if (ec_pool_heap_count(heap) != 0 || ec_pool_heap_refill(heap))
-        block = ec_pool_heap_pop(heap, ec_pool_heap_count(heap));
+        block = ec_pool_heap_pop(heap);
     if (common)
         pthread_mutex_unlock(&pool->common_lock);
     if (block == NULL) {
@@ -381,7 +451,7 @@ static __attribute__((noinline)) void free_slowly(struct ec_pool *pool, void *bl
     }
     if (ec_pool_heap_count(heap) == heap->capacity)
         ec_pool_heap_make_room(heap);
-    ec_pool_heap_push(heap, block, ec_pool_heap_count(heap));
+    ec_pool_heap_push(heap, block); /* there is room now */
     if (common)
         pthread_mutex_unlock(&pool->common_lock);
     atomic_store_explicit(&pool->row->largest_free_bytes, pool->shape.block_bytes,
@@ -415,7 +485,7 @@ static void end_counts(struct ec_pool *pool)
     if (pool->sink == NULL)
         return;
     if (pool->tag == EC_TAG_NONE) {
-        count_tagged_out(pool);
+        end_tagged_counts(pool);
         if (pool->row != &pool->row_private)
             ec_memory_sink_row_leave(pool->sink, pool->row);
         return;
@@ -438,7 +508,7 @@ static void end_counts(struct ec_pool *pool)
 }
 
 /* Blocks of a tagged pool that are still out end with it. */
-static void count_tagged_out(struct ec_pool *pool)
+static void end_tagged_counts(struct ec_pool *pool)
 {
     const struct ec_pool_heap *heap = atomic_load_explicit(&pool->heaps, memory_order_acquire);
 
@@ -451,7 +521,7 @@ static void count_tagged_out(struct ec_pool *pool)
                     ec_pool_group_live(&pool->shape, group) + i, memory_order_relaxed);
 
                 if (mark != 0)
-                    count_tagged(pool, mark - 1u, 0, pool->shape.block_bytes);
+                    count_tagged_out(pool, mark - 1u);
             }
         }
 }

@@ -14,6 +14,10 @@ struct ec_pool_known;
 int ec_pool_create_in(struct ec_memory_sink *sink, const struct ec_pool_desc *desc,
                       struct ec_pool **pool, struct ec_error *why);
 
+/* Give back groups of the sink's pools that were empty for a while: frame marks do it now and then, since a pool
+ * that nobody calls does not notice the time. */
+void ec_pool_age_all(struct ec_memory_sink *sink);
+
 /* For what is built on pools. */
 struct ec_pool_kind {
     enum ec_allocator_kind kind; /* in reports */

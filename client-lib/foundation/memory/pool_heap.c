@@ -10,7 +10,8 @@
 
 #define REFILL_AT_LEAST 16 /* a thin word is followed by another, up to half of the magazine */
 #define REMOTE_BATCH 32    /* blocks per compare-and-swap */
-#define AGE_NS 1000000000  /* empty groups that were not needed for so long go back */
+#define AGE_NS                                                                                     \
+    400000000 /* empty groups that were not needed for so long go back: 24 frames at 60 Hz */
 
 /* Blocks for one owner, linked through their first word. */
 struct batch {
@@ -93,6 +94,7 @@ void ec_pool_heap_bind(struct ec_pool_heap *heap, const struct ec_memory_account
 
     heap->own = &heap->own_private;
     heap->account = account != NULL ? *account : (struct ec_memory_account) { 0 };
+    heap->tags = account != NULL ? pool->sink->threads[account->slot].tags : NULL;
     if (is_listed(pool))
         heap->own =
             &pool->sink->threads[heap->account.slot].allocators[pool->row - pool->sink->allocators];
@@ -174,6 +176,15 @@ uint64_t ec_pool_heap_trim(struct ec_pool_heap *heap)
     heap->empty_low = heap->empty_count;
     pthread_mutex_unlock(&heap->lock);
     return bytes;
+}
+
+void ec_pool_heap_age(struct ec_pool_heap *heap)
+{
+    if (pthread_mutex_trylock(&heap->lock) != 0)
+        return; /* it is in use, and ages by itself */
+    drain(heap);
+    age(heap);
+    pthread_mutex_unlock(&heap->lock);
 }
 
 static struct ec_pool_heap *adopt_orphan(struct ec_pool *pool)

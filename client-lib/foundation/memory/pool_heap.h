@@ -43,6 +43,7 @@ struct ec_pool_heap {
     struct ec_pool_heap *next;        /* in the pool's list; never changes */
     struct ec_pool_thread *thread;    /* under the lock of pool_threads.c; NULL: nobody's */
     struct ec_memory_account account; /* for the tag; all zero without a sink */
+    struct ec_tag_counters *tags;     /* all of the account's thread; NULL without a sink */
     struct ec_allocator_counters own_private;
     uint64_t told_allocs; /* of own_private, as far as the tag was told */
     uint64_t told_frees;
@@ -68,7 +69,9 @@ struct ec_pool_heap {
 };
 
 struct ec_pool {
-    uint32_t index; /* in every thread's table */
+    uint32_t index;                /* in every thread's table */
+    _Atomic uint32_t is_looked_at; /* each block is marked, guarded or watched: not the plain way */
+    struct ec_pool *next;          /* of the sink; under its lock */
     uint32_t magazine_blocks;
     uint32_t magazine_blocks_max;
     struct ec_pool_shape shape;
@@ -112,6 +115,9 @@ void ec_pool_heap_make_room(struct ec_pool_heap *heap);
 /* The thread ends: everything goes back, and somebody else may have the heap. */
 void ec_pool_heap_leave(struct ec_pool_heap *heap);
 
+/* Take back what others freed, and unmap groups that were empty for a while. Any thread. */
+void ec_pool_heap_age(struct ec_pool_heap *heap);
+
 /* Take back what others freed and unmap empty groups; returns how many bytes. Any thread. */
 uint64_t ec_pool_heap_trim(struct ec_pool_heap *heap);
 
@@ -122,19 +128,34 @@ static inline uint64_t ec_pool_heap_count(const struct ec_pool_heap *heap)
            atomic_load_explicit(&heap->own->allocs, memory_order_relaxed);
 }
 
-/* Take the newest block out of the magazine, which has `count` of them, or put one in. */
-static inline void *ec_pool_heap_pop(struct ec_pool_heap *heap, uint64_t count)
+/* Take the newest block out of the magazine; NULL: it is empty. Each counter is loaded once and has one
+ * writer. */
+static inline void *ec_pool_heap_pop(struct ec_pool_heap *heap)
 {
-    void *block = heap->blocks[count - 1];
+    struct ec_allocator_counters *own = heap->own;
+    const uint64_t allocs = atomic_load_explicit(&own->allocs, memory_order_relaxed);
+    const uint64_t count =
+        heap->level + atomic_load_explicit(&own->frees, memory_order_relaxed) - allocs;
 
-    ec_count(&heap->own->allocs, 1, false);
-    return block;
+    if (__builtin_expect(count == 0, 0))
+        return NULL;
+    atomic_store_explicit(&own->allocs, allocs + 1, memory_order_relaxed);
+    return heap->blocks[count - 1];
 }
 
-static inline void ec_pool_heap_push(struct ec_pool_heap *heap, void *block, uint64_t count)
+/* Put one in; false: it is full. */
+static inline bool ec_pool_heap_push(struct ec_pool_heap *heap, void *block)
 {
+    struct ec_allocator_counters *own = heap->own;
+    const uint64_t frees = atomic_load_explicit(&own->frees, memory_order_relaxed);
+    const uint64_t count =
+        heap->level + frees - atomic_load_explicit(&own->allocs, memory_order_relaxed);
+
+    if (__builtin_expect(count >= heap->capacity, 0))
+        return false;
+    atomic_store_explicit(&own->frees, frees + 1, memory_order_relaxed);
     heap->blocks[count] = block;
-    ec_count(&heap->own->frees, 1, false);
+    return true;
 }
 
 #endif

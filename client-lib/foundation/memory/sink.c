@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "foundation/memory/pool_heap.h"
+#include "foundation/memory/watch.h"
 #include "proto/memory_rows.h"
 
 static const char *const fixed_tags[EC_TAG_USER_FIRST] = {
@@ -31,6 +33,18 @@ int ec_memory_sink_init(struct ec_memory_sink *sink, struct ec_error *why)
         if (fixed_tags[tag] != NULL)
             strcpy(sink->tags[tag].name, fixed_tags[tag]);
     return EC_OK;
+}
+
+/* Release: pairs with the acquire of who finds a watch. A pool that does not see its flag at once tells of its
+ * next blocks a little later. */
+void ec_memory_watch_set(struct ec_memory_sink *sink, const struct ec_memory_watch *watch)
+{
+    pthread_mutex_lock(&sink->lock);
+    atomic_store_explicit(&sink->watch, watch, memory_order_release);
+    for (struct ec_pool *pool = sink->pools; pool != NULL; pool = pool->next)
+        atomic_store_explicit(&pool->is_looked_at, watch != NULL || pool->shape.live != 0,
+                              memory_order_relaxed);
+    pthread_mutex_unlock(&sink->lock);
 }
 
 void ec_memory_sink_finish(struct ec_memory_sink *sink)

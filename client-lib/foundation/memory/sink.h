@@ -25,6 +25,7 @@
 
 struct ec_frame_link;
 struct ec_memory_watch;
+struct ec_pool;
 
 struct ec_memory_sink {
     struct ec_tag_row *tags;             /* EC_TAGS_MAX */
@@ -40,6 +41,7 @@ struct ec_memory_sink {
     struct ec_frame_link *frame_links; /* foundation/memory/frame_list.h; under frame_lock */
 
     pthread_mutex_t lock;
+    struct ec_pool *pools; /* that hear of a watch by a flag of their own; under lock */
     uint64_t rows_taken[EC_ALLOCATORS_MAX / 64]; /* under lock */
     _Atomic int64_t live_bytes[EC_TAGS_MAX];     /* sum of what was pushed */
     _Atomic int64_t pushed_bytes[EC_THREADS_MAX][EC_TAGS_MAX];

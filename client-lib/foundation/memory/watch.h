@@ -9,7 +9,7 @@
  * not call the allocator that called them. The call stack leads through frames of this library; whoever
  * walks it skips those.
  *
- * Thread: any. Cost while nobody tracks: two loads and a branch for each block. */
+ * Thread: any. Cost while nobody watches: at most two loads and a branch for each block. */
 #ifndef EC_FOUNDATION_MEMORY_WATCH_H
 #define EC_FOUNDATION_MEMORY_WATCH_H
 
@@ -25,15 +25,11 @@ struct ec_memory_watch {
     void *context;
 };
 
-/* NULL ends it. The struct lives as long as any allocator of the sink may still call it. Release: pairs
- * with the acquire below, so that who sees the struct sees its fields. */
-static inline void ec_memory_watch_set(struct ec_memory_sink *sink,
-                                       const struct ec_memory_watch *watch)
-{
-    atomic_store_explicit(&sink->watch, watch, memory_order_release);
-}
+/* NULL ends it. The struct lives as long as any allocator of the sink may still call it. */
+void ec_memory_watch_set(struct ec_memory_sink *sink, const struct ec_memory_watch *watch);
 
-/* sink may be NULL. */
+/* sink may be NULL. Acquire: pairs with the release in ec_memory_watch_set, so that who sees the struct sees
+ * its fields. */
 static inline const struct ec_memory_watch *ec_memory_watch_of(struct ec_memory_sink *sink)
 {
     return sink != NULL ? atomic_load_explicit(&sink->watch, memory_order_acquire) : NULL;

@@ -62,7 +62,7 @@ struct ec_debug_call {
     unsigned line;
     int thread; /* as gettid says */
     unsigned depth;
-    void *stack[EC_DEBUG_STACK_MAX]; /* return addresses, the innermost first */
+    void *const *stack; /* depth return addresses, the innermost first */
 };
 
 struct ec_debug_block {

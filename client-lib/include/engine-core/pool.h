@@ -28,7 +28,8 @@
  * Ownership: destroy frees all blocks, also those that are still out.
  * Cost:      a few nanoseconds, no lock, no system call. Every half magazine one uncontended lock;
  *            every new group two or three system calls. Empty groups are kept as long as they were
- *            needed within the last second or two; ec_pool_trim gives all of them back. */
+ *            needed within the last second; calls and the client's frame marks give back the others,
+ *            ec_pool_trim all of them. */
 #ifndef ENGINE_CORE_POOL_H
 #define ENGINE_CORE_POOL_H
 
