@@ -170,6 +170,7 @@ int ec_debug_create_in(struct ec_memory_sink *sink, const struct ec_debug_desc *
     pthread_mutex_init(&made->lock, NULL);
     ec_block_table_init(&made->table);
     ec_shared_row_init(&made->row, sink, desc->name, EC_ALLOCATOR_DEBUG, desc->tag);
+    made->row.is_locked = true;
     made->link = (struct ec_frame_link) { .begins = frame_begins, .context = made };
     ec_frame_list_add(sink, &made->link);
     *debug = made;
@@ -420,6 +421,7 @@ static void *alloc(struct ec_debug *debug, uint64_t array_count, size_t bytes, s
 {
     const size_t depth = debug->desc.no_stack ? 0 : debug->desc.stack_depth;
     struct record *record = NULL;
+    char *block;
 
     if (align == 0)
         align = ALIGN_DEFAULT;
@@ -437,24 +439,23 @@ static void *alloc(struct ec_debug *debug, uint64_t array_count, size_t bytes, s
     record->room = ec_allocator_alloc(&debug->desc.under, record->room_bytes, align);
     if (record->room == NULL)
         goto fail_locked;
-    record->block = (struct ec_debug_block) { .address = record->room + record->front_bytes,
-                                              .bytes = bytes,
-                                              .serial = ++debug->serial,
-                                              .array_count = array_count };
+    block = record->room + record->front_bytes;
+    record->block = (struct ec_debug_block) {
+        .address = block, .bytes = bytes, .serial = ++debug->serial, .array_count = array_count
+    };
     keep_call(&record->block.allocated, call, record->frames);
     if (!ec_block_table_add(&debug->table,
-                            &(struct ec_block) { .address = record->room + record->front_bytes,
-                                                 .context = record })) {
+                            &(struct ec_block) { .address = block, .context = record })) {
         ec_allocator_free(&debug->desc.under, record->room, record->room_bytes);
         goto fail_locked;
     }
     ec_debug_guard_write(record->room, record->front_bytes);
-    memset(record->room + record->front_bytes, EC_DEBUG_FILL_NEW, bytes);
-    ec_debug_guard_write(record->room + record->front_bytes + bytes, EC_DEBUG_GUARD_BYTES);
+    memset(block, EC_DEBUG_FILL_NEW, bytes);
+    ec_debug_guard_write(block + bytes, EC_DEBUG_GUARD_BYTES);
     append(&debug->live, record);
-    pthread_mutex_unlock(&debug->lock);
     ec_shared_row_allocated(&debug->row, bytes, record->room_bytes);
-    return record->room + record->front_bytes;
+    pthread_mutex_unlock(&debug->lock);
+    return block;
 
 fail_locked:
     pthread_mutex_unlock(&debug->lock);

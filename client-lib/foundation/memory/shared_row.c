@@ -40,16 +40,23 @@ void ec_shared_row_finish(struct ec_shared_row *shared)
 void ec_shared_row_allocated(struct ec_shared_row *shared, uint64_t bytes, uint64_t capacity_bytes)
 {
     struct ec_allocator_row *row = shared->row;
-    const uint64_t now =
-        atomic_fetch_add_explicit(&row->current_bytes, bytes, memory_order_relaxed) + bytes;
-    uint64_t peak = atomic_load_explicit(&row->peak_bytes, memory_order_relaxed);
+    const bool shared_by_threads = !shared->is_locked;
+    uint64_t now, peak;
+
+    now = ec_row_load(&row->current_bytes);
+    if (shared_by_threads)
+        now = atomic_fetch_add_explicit(&row->current_bytes, bytes, memory_order_relaxed);
+    else
+        atomic_store_explicit(&row->current_bytes, now + bytes, memory_order_relaxed);
+    now += bytes;
+    peak = atomic_load_explicit(&row->peak_bytes, memory_order_relaxed);
 
     while (now > peak &&
            !atomic_compare_exchange_weak_explicit(&row->peak_bytes, &peak, now,
                                                   memory_order_relaxed, memory_order_relaxed))
         ;
-    ec_count(&row->count, 1, true);
-    ec_count(&row->capacity_bytes, capacity_bytes, true);
+    ec_count(&row->count, 1, shared_by_threads);
+    ec_count(&row->capacity_bytes, capacity_bytes, shared_by_threads);
     if (shared->sink == NULL || shared->tag == EC_TAG_NONE)
         return;
     ec_memory_sink_push_bytes(shared->sink, shared->tag, (int64_t)bytes);
@@ -62,12 +69,13 @@ void ec_shared_row_allocated(struct ec_shared_row *shared, uint64_t bytes, uint6
 void ec_shared_row_freed(struct ec_shared_row *shared, uint64_t bytes, uint64_t capacity_bytes)
 {
     struct ec_allocator_row *row = shared->row;
+    const bool shared_by_threads = !shared->is_locked;
 
-    ec_count(&row->returned, 1, true);
-    ec_count(&row->returned_bytes, bytes, true);
-    ec_count(&row->count, (uint64_t)-1, true);
-    ec_count(&row->current_bytes, -bytes, true);
-    ec_count(&row->capacity_bytes, -capacity_bytes, true);
+    ec_count(&row->returned, 1, shared_by_threads);
+    ec_count(&row->returned_bytes, bytes, shared_by_threads);
+    ec_count(&row->count, (uint64_t)-1, shared_by_threads);
+    ec_count(&row->current_bytes, -bytes, shared_by_threads);
+    ec_count(&row->capacity_bytes, -capacity_bytes, shared_by_threads);
     if (shared->sink == NULL || shared->tag == EC_TAG_NONE)
         return;
     ec_memory_sink_push_bytes(shared->sink, shared->tag, -(int64_t)bytes);

@@ -14,6 +14,7 @@ struct ec_shared_row {
     struct ec_memory_sink *sink;
     struct ec_allocator_row *row; /* in the sink, or row_private */
     uint32_t tag;
+    bool is_locked; /* the allocator calls under a lock of its own: plain additions do */
     struct ec_allocator_row row_private;
 };
 
