@@ -120,6 +120,8 @@ static int build(struct ec_client *client, const struct ec_client_desc *desc, st
     if (rc == EC_OK)
         rc = ec_client_breaker_create(client, why);
     if (rc == EC_OK)
+        rc = ec_client_gpu_create(client, why);
+    if (rc == EC_OK)
         ec_connection_keep(client->connection);
     if (rc == EC_OK && !desc->no_thread)
         rc = ec_connection_start(client->connection, why);
@@ -136,6 +138,7 @@ void ec_client_destroy(struct ec_client *client)
     ec_connection_destroy(client->connection); /* no handler runs any more */
     client->connection = NULL;
     ec_event_peers_destroy(client);
+    ec_client_gpu_destroy(client);
     ec_kept_calls_destroy(client);
     ec_client_memory_destroy(client);
     ec_client_heaps_finish(client);

@@ -46,6 +46,7 @@ struct ec_client {
     _Atomic uint32_t reference_order; /* client/resource.c: enum ec_reference_order; 0 at first */
 
     struct ec_client_breaker breaker;
+    struct ec_client_gpu *gpu; /* client/gpu.c: what the daemon asks to give back */
     struct ec_event_peers *event_peers;
     struct ec_kept_calls *kept;
     struct ec_memory_sink *memory;
@@ -105,6 +106,10 @@ static inline int64_t ec_client_now_ns(const struct ec_client *client)
  * registers the notification handlers event.port.added|removed and event.reader.added|removed. */
 int ec_event_peers_create(struct ec_client *client, struct ec_error *why);
 void ec_event_peers_destroy(struct ec_client *client);
+
+/* client/gpu.c: called by ec_client_create before the connection starts, and by destroy behind its end. */
+int ec_client_gpu_create(struct ec_client *client, struct ec_error *why);
+void ec_client_gpu_destroy(struct ec_client *client); /* accepts one without */
 
 /* client/memory.c: called by ec_client_create once the client segment is made and before it is handed
  * up, so that the daemon finds the names of the tags, and by destroy before the segment goes. */

@@ -13,6 +13,7 @@
 #include "daemon/services.h"
 #include "resources/decode_server.h"
 #include "resources/directory_writer.h"
+#include "resources/gpu.h"
 #include "resources/hot_reload.h"
 #include "resources/manifest.h"
 #include "resources/state.h"
@@ -106,6 +107,7 @@ void resources_shutdown(struct services *services)
     worker_pool_destroy(resources->workers);
     resources->leaving_count = 0; /* clients that end after this module change nothing any more */
     uses_finish(resources);
+    gpu_finish(resources);
     old_lives_forget(resources);
     groups_free(resources);
     contents_finish(&resources->contents);
@@ -230,6 +232,7 @@ static void on_client_left(void *context, struct client *client)
 static void on_client_ended(void *context, struct client *client)
 {
     uses_client_ended(context, client);
+    gpu_client_ended(context, client);
     leaving_check_soon(context);
 }
 

@@ -8,6 +8,7 @@
 #include "daemon/log.h"
 #include "daemon/request.h"
 #include "resources/directory_writer.h"
+#include "resources/gpu.h"
 #include "resources/hot_reload.h"
 #include "resources/manifest.h"
 #include "resources/state.h"
@@ -233,6 +234,12 @@ int cmd_resource_list(struct request *request)
     uint32_t defined = 0;
     int rc = EC_OK;
 
+    if (params->gpu.boolean) {
+        ec_json_object_begin(result);
+        gpu_lists_write(resources, page.limit, result);
+        ec_json_object_end(result);
+        return EC_OK;
+    }
     if (params->group.present)
         rc = group_required(request, params->group.string, &page.only);
     if (rc == EC_OK)

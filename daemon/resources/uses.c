@@ -12,6 +12,7 @@
 #include "clients/clients.h"
 #include "daemon/config.h"
 #include "foundation/real_time.h"
+#include "resources/gpu.h"
 #include "resources/use_trace.h"
 #include "segment/use_ring.h"
 
@@ -121,6 +122,7 @@ static void on_tick(uv_timer_t *timer)
     uint64_t ms = (uint64_t)config_integer(resources->services->config, EC_CONFIG_resource_tick_ms);
 
     uses_read(resources);
+    gpu_tick(resources);
     if (resources->soft_changed) {
         resources->soft_changed = false;
         soft_look(resources);
@@ -128,7 +130,8 @@ static void on_tick(uv_timer_t *timer)
     if (resources->use_readers == NULL)
         uv_timer_stop(timer);
     else
-        uv_timer_set_repeat(timer, resources->ready > 0 ? ms : ms * IDLE_TICKS);
+        uv_timer_set_repeat(timer,
+                            resources->ready > 0 || resources->gpu != NULL ? ms : ms * IDLE_TICKS);
 }
 
 static void client_read(struct resources *resources, struct use_reader *reader)

@@ -117,6 +117,7 @@ static const struct {
     { "resource.request", GAME, "\"name\":\"one.bin\",", NULL },
     { "resource.pin", OPERATOR, "\"group\":\"loaded\",", NULL },
     { "resource.reload", OPERATOR, "\"name\":\"one.bin\",", NULL },
+    { "resource.gpu", GAME, "\"declare\":[{\"name\":\"g\",\"bytes\":1}],", NULL },
     { "resource.evict", OPERATOR, "\"bytes\":1,", NULL },
     { "resource.evict", OPERATOR, "\"group\":\"loaded\",", NULL },
     { "breaker.trip", OPERATOR, "\"level\":3,\"reason\":\"rehearsed\",", NULL },

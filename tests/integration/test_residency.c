@@ -1,6 +1,7 @@
 /* What is defined, what stays in memory, and why: manifests, dependencies, soft references, requests, pins,
  * reloads. Files are a few bytes; each takes a page of the heap. */
 #include <check.h>
+#include <engine-core/gpu.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -729,6 +730,97 @@ START_TEST(a_saved_archive_is_opened_anew)
 }
 END_TEST
 
+/* ---- the GPU's queue ---- */
+
+/* The next request within the time of some ticks. */
+static ec_gpu next_request(struct ec_client *client)
+{
+    ec_gpu gpu;
+
+    while (ec_gpu_next_request(client, &gpu) != EC_OK)
+        ck_assert_ptr_nonnull(asset_call(&assets, "core.ping", "{}"));
+    return gpu;
+}
+
+static int64_t gpu_number(const char *path)
+{
+    char whole[80];
+
+    snprintf(whole, sizeof whole, "result/gpu/0/%s", path);
+    return reply_number(asset_call(&assets, "resource.list", "{\"gpu\":true}"), whole);
+}
+
+START_TEST(a_game_is_asked_for_what_its_gpu_does_not_use)
+{
+    struct ec_client *client;
+    ec_gpu a, b, c, asked;
+
+    start(NULL);
+    client = asset_game(&assets, "game");
+    ck_assert_int_eq(ec_gpu_declare(client, "", 1, &a), EC_ERR_PARAM);
+    ck_assert_int_eq(ec_gpu_declare(client, "a", 100, &a), EC_OK);
+    ck_assert_int_eq(ec_gpu_declare(client, "b", 100, &b), EC_OK);
+    ck_assert_int_eq(ec_gpu_declare(client, "c", 100, &c), EC_OK);
+    ec_gpu_use(client, b, 1);
+    ec_gpu_use(client, a, 2);
+    ec_gpu_use(client, c, 3);
+    ec_gpu_completed(client, 2);
+    ck_assert_int_eq(gpu_number("resident_bytes"), 300);
+    ec_gpu_budget(client, 150); /* two must go, but the work of c goes on */
+    asked = next_request(client);
+    ck_assert_uint_eq(asked.value, b.value);
+    asked = next_request(client);
+    ck_assert_uint_eq(asked.value, a.value);
+    ck_assert_int_eq(gpu_number("requested_bytes"), 200);
+    ck_assert_int_eq(gpu_number("resident_bytes"), 300); /* until it is confirmed */
+    ck_assert_int_eq(ec_gpu_evicted(client, b), EC_OK);
+    ec_gpu_use(client, a, 4); /* not given back: used again */
+    ck_assert_int_eq(gpu_number("resident_bytes"), 200);
+    ck_assert_int_eq(gpu_number("requested_bytes"), 0);
+    ec_gpu_completed(client, 3);
+    asked = next_request(client);
+    ck_assert_uint_eq(asked.value, c.value);
+    ec_gpu_forget(client, c);
+    ck_assert_int_eq(ec_gpu_evicted(client, c), EC_ERR_STALE);
+    ck_assert_int_eq(gpu_number("resident_bytes"), 100);
+    ck_assert_int_eq(gpu_number("declared"), 2);
+    ck_assert_int_eq(ec_gpu_restored(client, b), EC_OK);
+    ck_assert_int_eq(gpu_number("resident_bytes"), 200);
+    ec_client_destroy(client);
+    stop();
+}
+END_TEST
+
+START_TEST(a_game_without_the_library_has_a_gpu_queue_too)
+{
+    char id[2][32];
+    const char *reply, *line;
+
+    start(NULL);
+    reply = asset_call(&assets, "resource.gpu",
+                       "{\"budget_bytes\":100,\"declare\":[{\"name\":\"x\",\"bytes\":80},"
+                       "{\"name\":\"y\",\"bytes\":80}],\"completed_fence\":0}");
+    snprintf(id[0], sizeof id[0], "%s", reply_text(reply, "result/gpu_ids/0"));
+    snprintf(id[1], sizeof id[1], "%s", reply_text(reply, "result/gpu_ids/1"));
+    ck_assert_int_eq(reply_number(reply, "result/requested_bytes"), 80);
+    asset_error(asset_call(&assets, "resource.gpu",
+                           "{\"budget_bytes\":1,\"used\":[{\"gpu_id\":\"0x7\",\"fence\":1}]}"),
+                EC_ERR_STALE, "used[0]");
+    reply = asset_call(&assets, "resource.gpu", "{\"evicted\":[\"%s\"]}", id[0]);
+    ck_assert_int_eq(reply_number(reply, "result/budget_bytes"),
+                     100); /* the fault changed nothing */
+    ck_assert_int_eq(reply_number(reply, "result/resident_bytes"), 80);
+    asset_call(&assets, "resource.gpu", "{\"restored\":[\"%s\"]}", id[0]);
+    ck_assert(line_client_send(&assets.line, "{\"jsonrpc\":\"2.0\",\"method\":\"resource.gpu\","
+                                             "\"params\":{\"budget_bytes\":50}}"));
+    do
+        line = line_client_receive(&assets.line);
+    while (strstr(line, "resource.gpu.evict") == NULL);
+    ck_assert(strstr(line, id[1]) != NULL || strstr(line, id[0]) != NULL);
+    stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("residency");
@@ -759,6 +851,8 @@ int main(void)
     tcase_add_test(tcase, a_file_that_cannot_be_loaded_leaves_the_old_one);
     tcase_add_test(tcase, a_folder_that_appears_later_is_watched);
     tcase_add_test(tcase, a_saved_archive_is_opened_anew);
+    tcase_add_test(tcase, a_game_is_asked_for_what_its_gpu_does_not_use);
+    tcase_add_test(tcase, a_game_without_the_library_has_a_gpu_queue_too);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

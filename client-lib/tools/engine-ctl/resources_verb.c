@@ -32,6 +32,7 @@ static void groups_add(struct table *table, const cJSON *rows);
 static void resources_add(struct table *table, const cJSON *rows);
 static char *clients_text(char text[128], const cJSON *clients);
 static char *age_text(char text[TEXT_BYTES], double at_ns);
+static void print_gpu(const struct ctl *ctl, const cJSON *result);
 static void print_resource(const struct ctl *ctl, const cJSON *result);
 static void print_defined(const struct ctl *ctl, const cJSON *result);
 static void print_undefined(const struct ctl *ctl, const cJSON *result);
@@ -44,7 +45,7 @@ static void print_loaded(const struct ctl *ctl, const cJSON *result);
 static void print_evicted(const struct ctl *ctl, const cJSON *result);
 static void print_mounts(const struct ctl *ctl, const cJSON *result);
 
-enum { LIST_STATE }; /* rows of its options */
+enum { LIST_STATE, LIST_GPU }; /* rows of its options */
 
 /* All pages, as one table; with --json each page as it came. */
 int verb_resources_list(struct ctl *ctl, const struct verb_input *input)
@@ -55,6 +56,12 @@ int verb_resources_list(struct ctl *ctl, const struct verb_input *input)
     char after[256] = "";
     int rc;
 
+    if (input->options[LIST_GPU] != NULL) {
+        cJSON *params = cJSON_CreateObject();
+
+        cJSON_AddTrueToObject(params, "gpu");
+        return ctl_show(ctl, "resource.list", params, print_gpu);
+    }
     do
         rc = list_page(ctl, input, &lists, after);
     while (rc == EXIT_DONE && after[0] != '\0');
@@ -156,7 +163,7 @@ int verb_resources_watch(struct ctl *ctl, const struct verb_input *input)
 {
     cJSON *params = cJSON_CreateObject(), *types = cJSON_AddArrayToObject(params, "types");
     static const char *const names[] = { "resource.group", "resource.progress", "resource.ready",
-                                         "resource.changed" };
+                                         "resource.changed", "resource.gpu_evict" };
 
     (void)input;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -280,6 +287,39 @@ static char *age_text(char text[TEXT_BYTES], double at_ns)
     return duration_text(text, (double)now.tv_sec * 1e9 + (double)now.tv_nsec - at_ns);
 }
 
+static void print_gpu(const struct ctl *ctl, const cJSON *result)
+{
+    static const struct column columns[] = { { "NAME", false },
+                                             { "STATE", false },
+                                             { "BYTES", true },
+                                             { "LAST FENCE", true },
+                                             { "ID", false } };
+    struct table table = { .columns = columns, .column_count = 5 };
+    char resident[TEXT_BYTES], budget[TEXT_BYTES], requested[TEXT_BYTES];
+    const cJSON *client, *row;
+
+    cJSON_ArrayForEach(client, json_member(result, "gpu"))
+    {
+        printf("client %.0f %s: %s of %s, %s asked for; fence %.0f is completed\n",
+               json_number(client, "client_id"), json_text(client, "client"),
+               bytes_text(resident, json_number(client, "resident_bytes")),
+               json_number(client, "budget_bytes") > 0
+                   ? bytes_text(budget, json_number(client, "budget_bytes"))
+                   : "no bound",
+               bytes_text(requested, json_number(client, "requested_bytes")),
+               json_number(client, "completed_fence"));
+        cJSON_ArrayForEach(row, json_member(client, "items"))
+        {
+            table_cell(&table, "%s", json_text(row, "name"));
+            table_cell(&table, "%s", json_text(row, "state"));
+            table_cell(&table, "%s", bytes_text(resident, json_number(row, "bytes")));
+            table_cell(&table, "%.0f", json_number(row, "used_fence"));
+            table_cell(&table, "%s", json_text(row, "gpu_id"));
+        }
+        table_print(&table, stdout, ctl->colours);
+    }
+}
+
 static void print_resource(const struct ctl *ctl, const cJSON *result)
 {
     const cJSON *meta = json_member(result, "meta"), *row;
@@ -382,6 +422,9 @@ static int take_event(struct ctl *ctl, const struct json_answer *notification, v
     else if (strcmp(type, "resource.group") == 0)
         printf("group     %s is %s, %s\n", json_text(payload, "group"), json_text(payload, "state"),
                bytes_text(text, json_number(payload, "bytes")));
+    else if (strcmp(type, "resource.gpu_evict") == 0)
+        printf("gpu       client %.0f is asked for %s, %s\n", json_number(payload, "client_id"),
+               json_text(payload, "name"), bytes_text(text, json_number(payload, "bytes")));
     else
         printf("resource  %s %s\n", json_text(payload, "name"),
                strcmp(type, "resource.ready") == 0 ? "is ready" : json_text(payload, "state"));

@@ -60,7 +60,7 @@ _engine_ctl()
     "completion/0") offer="bash zsh fish" ;;
     "record/0") files=1 ;;
     "replay/0") files=1 ;;
-    "call/0") offer="core.hello core.ping core.info core.discover core.shutdown core.reload client.attach client.detach client.resumed client.list client.get clock.get clock.pause clock.resume clock.scale clock.checkpoint clock.rollback clock.step.create clock.step.rate clock.step.advance clock.group.join clock.group.leave clock.group.get timer.arm timer.cancel timer.list event.register event.list event.stats event.publish event.subscribe event.unsubscribe event.port.open event.port.close event.reader.open event.reader.accept event.reader.sync event.reader.close resource.mount resource.alias resource.stats resource.define resource.undefine resource.load resource.unload resource.request resource.list resource.get resource.pin resource.evict resource.reload resource.trace memory.stats memory.report breaker.get breaker.trip breaker.reset breaker.policy breaker.rehearse breaker.trace breaker.history breaker.samples breaker.declare breaker.reserve breaker.release config.get config.set config.reload log.level log.tail log.unsubscribe telemetry.get telemetry.subscribe telemetry.unsubscribe telemetry.history postmortem.list postmortem.get" ;;
+    "call/0") offer="core.hello core.ping core.info core.discover core.shutdown core.reload client.attach client.detach client.resumed client.list client.get clock.get clock.pause clock.resume clock.scale clock.checkpoint clock.rollback clock.step.create clock.step.rate clock.step.advance clock.group.join clock.group.leave clock.group.get timer.arm timer.cancel timer.list event.register event.list event.stats event.publish event.subscribe event.unsubscribe event.port.open event.port.close event.reader.open event.reader.accept event.reader.sync event.reader.close resource.mount resource.alias resource.stats resource.define resource.undefine resource.load resource.unload resource.request resource.list resource.gpu resource.get resource.pin resource.evict resource.reload resource.trace memory.stats memory.report breaker.get breaker.trip breaker.reset breaker.policy breaker.rehearse breaker.trace breaker.history breaker.samples breaker.declare breaker.reserve breaker.release config.get config.set config.reload log.level log.tail log.unsubscribe telemetry.get telemetry.subscribe telemetry.unsubscribe telemetry.history postmortem.list postmortem.get" ;;
         esac
         case $verb in
     "status") options="--watch" ;;
@@ -69,7 +69,7 @@ _engine_ctl()
     "mem-report") options="--client --pid" ;;
     "events tail") options="--type --where --max-rate --latest" ;;
     "events stats") options="--type --watch" ;;
-    "resources list") options="--state" ;;
+    "resources list") options="--state --gpu" ;;
     "resources pin") options="--off" ;;
     "resources dump") options="--mip" ;;
     "resources evict") options="--bytes" ;;
