@@ -407,7 +407,7 @@ static const struct {
     { "behave", behave, EC_OK, "", false },
     { "crash", crash, EC_ERR_SYSTEM, "crashed: Segmentation fault", false },
     { "abort", abort_early, EC_ERR_SYSTEM, "crashed: Aborted", false },
-    { "write behind", write_behind_the_range, EC_ERR_SYSTEM, "crashed", false },
+    { "write behind", write_behind_the_range, EC_ERR_SYSTEM, "the decoder ", false },
     { "hang", hang, EC_ERR_SYSTEM, "forbidden", true },
     { "hang in range", hang_in_the_range, EC_ERR_TIMEOUT, "within 1 s", false },
     { "spin", spin, EC_ERR_TIMEOUT, "within 1 s", false },
