@@ -15,12 +15,14 @@
 #include "daemon/log_feed.h"
 #include "daemon/log_settings.h"
 #include "daemon/module.h"
+#include "daemon/own_memory.h"
 #include "daemon/segments.h"
 #include "events/events.h"
 #include "metrics/metrics.h"
 #include "postmortem/postmortem.h"
 #include "resources/resources.h"
 #include "scheduler/scheduler.h"
+#include "telemetry/memory_watch.h"
 
 static int start_log(struct services *services, struct ec_error *why);
 static void stop_log(struct services *services);
@@ -43,6 +45,7 @@ const struct module daemon_modules[] = {
       crash_record_post_init,
       crash_record_shutdown,
       { "config" } },
+    { "own_memory", NULL, own_memory_init, NULL, own_memory_shutdown, { "log" } },
     { "heritage", NULL, heritage_init, heritage_post_init, heritage_shutdown, { "config" } },
     { "fd_store", NULL, fd_store_init, fd_store_post_init, fd_store_shutdown, { "config" } },
     { "segments",
@@ -56,6 +59,12 @@ const struct module daemon_modules[] = {
     { "events", NULL, events_init, NULL, events_shutdown, { "clients" } },
     { "scheduler", NULL, scheduler_init, scheduler_post_init, scheduler_shutdown, { "events" } },
     { "resources", NULL, resources_init, resources_post_init, resources_shutdown, { "events" } },
+    { "memory_watch",
+      NULL,
+      memory_watch_init,
+      memory_watch_post_init,
+      memory_watch_shutdown,
+      { "clients" } },
     { "breaker", NULL, breaker_init, breaker_post_init, breaker_shutdown, { "resources" } },
     { "metrics", NULL, metrics_init, NULL, metrics_shutdown, { "breaker" } },
     { "postmortem",

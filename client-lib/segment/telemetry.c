@@ -18,7 +18,9 @@ static bool tag_read(const struct ec_client_segment *segment, uint32_t tag,
     const struct ec_tag_sums sums = ec_tag_sum(segment->tags, segment->allocators, segment->threads,
                                                threads_used(segment), tag);
 
-    ec_foreign_text(report->name, segment->tags[tag].name, sizeof report->name);
+    report->row = tag;
+    ec_telemetry_tag_name(segment, tag, report->name);
+    report->total = sums.total;
     report->bytes = sums.bytes;
     report->peak_bytes = sums.peak_bytes;
     report->count = sums.count;
@@ -35,6 +37,12 @@ unsigned ec_telemetry_tags(const struct ec_client_segment *segment,
         if (tag_read(segment, tag, &tags[count]))
             count++;
     return count;
+}
+
+void ec_telemetry_tag_name(const struct ec_client_segment *segment, uint32_t tag,
+                           char name[EC_TAG_NAME_BYTES])
+{
+    ec_foreign_text(name, segment->tags[tag].name, EC_TAG_NAME_BYTES);
 }
 
 void ec_telemetry_memory(const struct ec_client_segment *segment, struct ec_memory_sum *sum)
@@ -75,10 +83,11 @@ unsigned ec_telemetry_allocators(const struct ec_client_segment *segment,
         report->kind = atomic_load_explicit(&row->kind, memory_order_acquire);
         if (report->kind == EC_ALLOCATOR_NONE)
             continue;
+        report->row = i;
         tag = *(const volatile uint32_t *)&row->tag; /* one load: it is an index */
         report->tag[0] = '\0';
         if (tag < EC_TAGS_MAX)
-            ec_foreign_text(report->tag, segment->tags[tag].name, sizeof report->tag);
+            ec_telemetry_tag_name(segment, tag, report->tag);
         ec_foreign_text(report->name, row->name, sizeof report->name);
         sums = ec_allocator_sum(segment->allocators, segment->threads, threads, i);
         report->current_bytes = sums.current_bytes;

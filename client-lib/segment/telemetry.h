@@ -14,14 +14,17 @@
 #include "proto/client_segment.h"
 
 struct ec_tag_report {
+    uint32_t row;
     char name[EC_TAG_NAME_BYTES];
     uint64_t bytes;        /* now */
     uint64_t peak_bytes;   /* at least bytes; published in steps of EC_TAG_PEAK_STEP */
     uint64_t count;        /* live blocks */
+    uint64_t total;        /* allocations so far */
     uint64_t budget_bytes; /* 0: none */
 };
 
 struct ec_allocator_report {
+    uint32_t row; /* stays the allocator's while it lives */
     char name[EC_ALLOCATOR_NAME_BYTES];
     char tag[EC_TAG_NAME_BYTES];
     uint32_t kind; /* enum ec_allocator_kind; larger values may come */
@@ -39,6 +42,9 @@ struct ec_allocator_report {
 /* The tags that have a name or ever counted something. Returns how many rows were filled in. */
 unsigned ec_telemetry_tags(const struct ec_client_segment *segment,
                            struct ec_tag_report tags[EC_TAGS_MAX]);
+/* tag < EC_TAGS_MAX */
+void ec_telemetry_tag_name(const struct ec_client_segment *segment, uint32_t tag,
+                           char name[EC_TAG_NAME_BYTES]);
 /* Fragmentation is the share of the free bytes that does not serve every request. Where blocks have one size
  * (pools and what is built on them), that is what lies in groups with live blocks or in magazines: it serves
  * this size alone and cannot go back to the system. Elsewhere it is all but the largest free block. 0 when

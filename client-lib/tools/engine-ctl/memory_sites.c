@@ -1,0 +1,105 @@
+#include "engine-ctl/memory_sites.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine-ctl/json_read.h"
+#include "engine-ctl/print.h"
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash == NULL ? path : slash + 1;
+}
+
+const char *memory_frame_name(struct symbols *symbols, const cJSON *modules, const cJSON *frame,
+                              char name[SITE_NAME_BYTES])
+{
+    const cJSON *module = cJSON_GetArrayItem(modules, (int)json_number(frame, "module"));
+    const char *path = json_text(module, "path");
+    const char *offset = json_text(frame, "offset");
+    struct symbol symbol;
+
+    if (json_member(frame, "module") == NULL || module == NULL) {
+        snprintf(name, SITE_NAME_BYTES, "%s", json_text(frame, "address"));
+    } else if (!symbols_find(symbols, path, json_text(module, "build_id"),
+                             strtoull(offset, NULL, 16), true, &symbol)) {
+        snprintf(name, SITE_NAME_BYTES, "%.180s+%.40s", base_name(path), offset);
+    } else if (symbol.file == NULL) {
+        snprintf(name, SITE_NAME_BYTES, "%.250s", symbol.function);
+    } else {
+        snprintf(name, SITE_NAME_BYTES, "%.160s (%.60s:%d)",
+                 symbol.function != NULL ? symbol.function : base_name(path),
+                 base_name(symbol.file), symbol.line);
+    }
+    return tame(name);
+}
+
+const char *memory_site_name(struct symbols *symbols, const cJSON *modules, const cJSON *site,
+                             char name[SITE_NAME_BYTES])
+{
+    const cJSON *frames = json_member(site, "frames");
+    const cJSON *frame = cJSON_GetArrayItem(frames, (int)json_number(site, "frame"));
+    const char *where = json_text(site, "where");
+
+    /* A place in a file of source says more than any address. */
+    if (frame == NULL || (strchr(where, ':') != NULL && strstr(where, "+0x") == NULL)) {
+        snprintf(name, SITE_NAME_BYTES, "%s", where[0] != '\0' ? where : "?");
+        return tame(name);
+    }
+    return memory_frame_name(symbols, modules, frame, name);
+}
+
+static const char *change_text(char text[TEXT_BYTES], double bytes)
+{
+    char amount[TEXT_BYTES];
+
+    snprintf(text, TEXT_BYTES, "%s%.24s", bytes < 0 ? "-" : "+",
+             bytes_text(amount, bytes < 0 ? -bytes : bytes));
+    return text;
+}
+
+void memory_sites_print(const cJSON *sites, const cJSON *modules,
+                        const struct memory_sites_view *view)
+{
+    static const struct column columns[] = { { "  SITE", false },
+                                             { "BYTES", true },
+                                             { "BLOCKS", true },
+                                             { "ALLOCATIONS", true },
+                                             { "TAG", false } };
+    struct table table = { .columns = columns, .column_count = 5 };
+    char name[SITE_NAME_BYTES], text[TEXT_BYTES];
+    const cJSON *site;
+
+    cJSON_ArrayForEach(site, sites)
+    {
+        const cJSON *frames = json_member(site, "frames"), *frame;
+        size_t shown = 0, skipped = (size_t)json_number(site, "frame");
+        const double bytes = json_number(site, "bytes");
+
+        table_cell(&table, "  %s", memory_site_name(view->symbols, modules, site, name));
+        table_cell(&table, "%s",
+                   view->changes ? change_text(text, bytes) : bytes_text(text, bytes));
+        table_cell(&table, view->changes ? "%+.0f" : "%.0f", json_number(site, "count"));
+        table_cell(&table, view->changes ? "%+.0f" : "%.0f", json_number(site, "total"));
+        table_cell(&table, "%s", json_text(site, "tag"));
+        cJSON_ArrayForEach(frame, frames)
+        {
+            if (shown >= view->frames)
+                break;
+            if (skipped > 0) { /* libraries that pass the allocation on */
+                skipped--;
+                continue;
+            }
+            if (shown++ == 0) /* the site itself */
+                continue;
+            table_cell(&table, "    %s", memory_frame_name(view->symbols, modules, frame, name));
+            for (int i = 1; i < 5; i++)
+                table_cell(&table, "%s", "");
+        }
+    }
+    if (table.cell_count > 0)
+        table_print(&table, stdout, view->colours);
+}
