@@ -9,19 +9,21 @@ _engine_ctl()
     for ((i = 1; i < COMP_CWORD; i++)); do
         word=${COMP_WORDS[i]}
         case $word in
-        --socket|--timeout|--interval|--ticks|--client|--pid|--type|--where|--max-rate|--state|--mip|--bytes|--set|--remove|--channels|--levels|--reason|--hold|--trace|--limit|--time|--late|--clock|--every|--event|--payload|--level|--module|--lines|--last|--step|--seconds|--history|--speed|--tag|--sample|--) ((i++)) ;;
+        --socket|--timeout|--interval|--ticks|--client|--pid|--diff|--frames|--debug-dir|--filter|--type|--where|--max-rate|--state|--mip|--bytes|--set|--remove|--channels|--levels|--reason|--hold|--trace|--limit|--time|--late|--clock|--every|--event|--payload|--level|--module|--lines|--last|--step|--seconds|--history|--speed|--tag|--sample|--) ((i++)) ;;
         -*) ;;
         *) words+=("$word") ;;
         esac
     done
     case ${words[0]-} in
-    '') offer="status top doctor wait clients mem-report events resources cook breaker clock timer config log telemetry completion postmortem record replay run call" ;;
+    '') offer="status top doctor wait clients mem-report mem-leaks mem-snapshot events resources cook breaker clock timer config log telemetry completion postmortem record replay run call" ;;
     status) verb=${words[0]} ;;
     top) verb=${words[0]} ;;
     doctor) verb=${words[0]} ;;
     wait) verb=${words[0]} ;;
     clients) verb=${words[0]} ;;
     mem-report) verb=${words[0]} ;;
+    mem-leaks) verb=${words[0]} ;;
+    mem-snapshot) verb=${words[0]} ;;
     events) if ((${#words[@]} > 1)); then verb="${words[0]} ${words[1]}"; else offer="list tail stats publish"; fi ;;
     resources) if ((${#words[@]} > 1)); then verb="${words[0]} ${words[1]}"; else offer="list get define undefine load unload request reload pin watch dump evict mount alias stats"; fi ;;
     cook) verb=${words[0]} ;;
@@ -50,8 +52,8 @@ _engine_ctl()
     "clock create/0") offer="real game physics network ai" ;;
     "clock rate/0") offer="real game physics network ai" ;;
     "clock group/0") offer="real game physics network ai" ;;
-    "config get/0") offer="log.level log.levels log.sinks log.file log.file_bytes log.file_count log.journal control.connections control.connections_per_user control.batch control.in_flight control.output_bytes control.line_s control.replay_bytes control.replay_s control.group core.descriptor_store client.grace_s event.stall_ms event.queue_bytes scheduler.priority scheduler.waitv scheduler.history_s scheduler.budget_ms scheduler.timers resource.workers resource.heap_bytes resource.heap_huge resource.heap_path resource.bytes_max resource.pixels_max resource.seconds_max resource.decode_memory_bytes resource.sandbox resource.drop_cache resource.mounts resource.manifests resource.soft_bytes resource.tick_ms resource.hot_reload resource.membarrier breaker.warning_permille breaker.eviction_permille breaker.emergency_permille breaker.warning_bytes breaker.eviction_bytes breaker.emergency_bytes breaker.hysteresis_permille breaker.hold_ms breaker.psi_some_permille breaker.psi_full_permille breaker.psi_ceiling_permille breaker.tick_ms breaker.fast_tick_ms breaker.fast_permille breaker.order_extra_permille breaker.order_growth_ms breaker.order_deadline_ms breaker.grace_ms breaker.save_deadline_ms breaker.sigterm breaker.particle_rate_permille breaker.lod_bias_permille breaker.budget_eviction_permille breaker.warning_actions breaker.eviction_actions breaker.emergency_actions breaker.on_level breaker.on_level_s breaker.kernel_events breaker.proc breaker.groups telemetry.interval_ms telemetry.history postmortem.directory postmortem.count postmortem.bytes" ;;
-    "config set/0") offer="log.level log.levels log.sinks log.file log.file_bytes log.file_count log.journal control.connections control.connections_per_user control.batch control.in_flight control.output_bytes control.line_s control.replay_bytes control.replay_s control.group core.descriptor_store client.grace_s event.stall_ms event.queue_bytes scheduler.priority scheduler.waitv scheduler.history_s scheduler.budget_ms scheduler.timers resource.workers resource.heap_bytes resource.heap_huge resource.heap_path resource.bytes_max resource.pixels_max resource.seconds_max resource.decode_memory_bytes resource.sandbox resource.drop_cache resource.mounts resource.manifests resource.soft_bytes resource.tick_ms resource.hot_reload resource.membarrier breaker.warning_permille breaker.eviction_permille breaker.emergency_permille breaker.warning_bytes breaker.eviction_bytes breaker.emergency_bytes breaker.hysteresis_permille breaker.hold_ms breaker.psi_some_permille breaker.psi_full_permille breaker.psi_ceiling_permille breaker.tick_ms breaker.fast_tick_ms breaker.fast_permille breaker.order_extra_permille breaker.order_growth_ms breaker.order_deadline_ms breaker.grace_ms breaker.save_deadline_ms breaker.sigterm breaker.particle_rate_permille breaker.lod_bias_permille breaker.budget_eviction_permille breaker.warning_actions breaker.eviction_actions breaker.emergency_actions breaker.on_level breaker.on_level_s breaker.kernel_events breaker.proc breaker.groups telemetry.interval_ms telemetry.history postmortem.directory postmortem.count postmortem.bytes" ;;
+    "config get/0") offer="log.level log.levels log.sinks log.file log.file_bytes log.file_count log.journal control.connections control.connections_per_user control.batch control.in_flight control.output_bytes control.line_s control.replay_bytes control.replay_s control.group core.descriptor_store client.grace_s event.stall_ms event.queue_bytes scheduler.priority scheduler.waitv scheduler.history_s scheduler.budget_ms scheduler.timers resource.workers resource.heap_bytes resource.heap_huge resource.heap_path resource.bytes_max resource.pixels_max resource.seconds_max resource.decode_memory_bytes resource.sandbox resource.drop_cache resource.mounts resource.manifests resource.soft_bytes resource.tick_ms resource.hot_reload resource.membarrier breaker.warning_permille breaker.eviction_permille breaker.emergency_permille breaker.warning_bytes breaker.eviction_bytes breaker.emergency_bytes breaker.hysteresis_permille breaker.hold_ms breaker.psi_some_permille breaker.psi_full_permille breaker.psi_ceiling_permille breaker.tick_ms breaker.fast_tick_ms breaker.fast_permille breaker.order_extra_permille breaker.order_growth_ms breaker.order_deadline_ms breaker.grace_ms breaker.save_deadline_ms breaker.sigterm breaker.particle_rate_permille breaker.lod_bias_permille breaker.budget_eviction_permille breaker.warning_actions breaker.eviction_actions breaker.emergency_actions breaker.on_level breaker.on_level_s breaker.kernel_events breaker.proc breaker.groups telemetry.interval_ms telemetry.history postmortem.directory postmortem.count postmortem.bytes memory.look_ms memory.suspect_frames" ;;
+    "config set/0") offer="log.level log.levels log.sinks log.file log.file_bytes log.file_count log.journal control.connections control.connections_per_user control.batch control.in_flight control.output_bytes control.line_s control.replay_bytes control.replay_s control.group core.descriptor_store client.grace_s event.stall_ms event.queue_bytes scheduler.priority scheduler.waitv scheduler.history_s scheduler.budget_ms scheduler.timers resource.workers resource.heap_bytes resource.heap_huge resource.heap_path resource.bytes_max resource.pixels_max resource.seconds_max resource.decode_memory_bytes resource.sandbox resource.drop_cache resource.mounts resource.manifests resource.soft_bytes resource.tick_ms resource.hot_reload resource.membarrier breaker.warning_permille breaker.eviction_permille breaker.emergency_permille breaker.warning_bytes breaker.eviction_bytes breaker.emergency_bytes breaker.hysteresis_permille breaker.hold_ms breaker.psi_some_permille breaker.psi_full_permille breaker.psi_ceiling_permille breaker.tick_ms breaker.fast_tick_ms breaker.fast_permille breaker.order_extra_permille breaker.order_growth_ms breaker.order_deadline_ms breaker.grace_ms breaker.save_deadline_ms breaker.sigterm breaker.particle_rate_permille breaker.lod_bias_permille breaker.budget_eviction_permille breaker.warning_actions breaker.eviction_actions breaker.emergency_actions breaker.on_level breaker.on_level_s breaker.kernel_events breaker.proc breaker.groups telemetry.interval_ms telemetry.history postmortem.directory postmortem.count postmortem.bytes memory.look_ms memory.suspect_frames" ;;
     "config check/0") files=1 ;;
     "log level/1") offer="trace debug info warning error" ;;
     "telemetry get/0") offer="memory clock event breaker resource control" ;;
@@ -60,13 +62,14 @@ _engine_ctl()
     "completion/0") offer="bash zsh fish" ;;
     "record/0") files=1 ;;
     "replay/0") files=1 ;;
-    "call/0") offer="core.hello core.ping core.info core.discover core.shutdown core.reload client.attach client.detach client.resumed client.list client.get clock.get clock.pause clock.resume clock.scale clock.checkpoint clock.rollback clock.step.create clock.step.rate clock.step.advance clock.group.join clock.group.leave clock.group.get timer.arm timer.cancel timer.list event.register event.list event.stats event.publish event.subscribe event.unsubscribe event.port.open event.port.close event.reader.open event.reader.accept event.reader.sync event.reader.close resource.mount resource.alias resource.stats resource.define resource.undefine resource.load resource.unload resource.request resource.list resource.gpu resource.get resource.pin resource.evict resource.reload resource.trace memory.stats memory.report breaker.get breaker.trip breaker.reset breaker.policy breaker.rehearse breaker.trace breaker.history breaker.samples breaker.declare breaker.reserve breaker.release config.get config.set config.reload log.level log.tail log.unsubscribe telemetry.get telemetry.subscribe telemetry.unsubscribe telemetry.history postmortem.list postmortem.get" ;;
+    "call/0") offer="core.hello core.ping core.info core.discover core.shutdown core.reload client.attach client.detach client.resumed client.list client.get clock.get clock.pause clock.resume clock.scale clock.checkpoint clock.rollback clock.step.create clock.step.rate clock.step.advance clock.group.join clock.group.leave clock.group.get timer.arm timer.cancel timer.list event.register event.list event.stats event.publish event.subscribe event.unsubscribe event.port.open event.port.close event.reader.open event.reader.accept event.reader.sync event.reader.close resource.mount resource.alias resource.stats resource.define resource.undefine resource.load resource.unload resource.request resource.list resource.gpu resource.get resource.pin resource.evict resource.reload resource.trace memory.stats memory.report memory.tags memory.pools memory.sites memory.leaks memory.snapshot breaker.get breaker.trip breaker.reset breaker.policy breaker.rehearse breaker.trace breaker.history breaker.samples breaker.declare breaker.reserve breaker.release config.get config.set config.reload log.level log.tail log.unsubscribe telemetry.get telemetry.subscribe telemetry.unsubscribe telemetry.history postmortem.list postmortem.get" ;;
         esac
         case $verb in
     "status") options="--watch" ;;
     "top") options="--interval --ticks" ;;
     "clients") options="--closed" ;;
-    "mem-report") options="--client --pid" ;;
+    "mem-report") options="--client --pid --diff --watch --frames --debug-dir" ;;
+    "mem-leaks") options="--filter --frames --debug-dir" ;;
     "events tail") options="--type --where --max-rate --latest" ;;
     "events stats") options="--type --watch" ;;
     "resources list") options="--state --gpu" ;;
@@ -104,6 +107,10 @@ _engine_ctl()
     --ticks) : ;;
     --client) : ;;
     --pid) : ;;
+    --diff) : ;;
+    --frames) : ;;
+    --debug-dir) : ;;
+    --filter) : ;;
     --type) : ;;
     --where) : ;;
     --max-rate) : ;;
