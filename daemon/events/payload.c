@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "events/types.h"
+#include "proto/tables/nearest.h"
 
 /* ---- encode ---------------------------------------------------------------------------------- */
 
@@ -151,12 +152,27 @@ static int encode_hex(const struct event_type *type, struct ec_json_span value, 
     return EC_OK;
 }
 
+static int no_such_field(const struct event_type *type, struct ec_json_span name,
+                         struct ec_error *why)
+{
+    char unknown[EVENT_FIELD_NAME_BYTES] = "?";
+    struct ec_nearest nearest;
+
+    ec_json_get_text(name, unknown, sizeof unknown);
+    ec_nearest_init(&nearest, unknown, strlen(unknown));
+    for (uint32_t i = 0; i < type->field_count; i++)
+        ec_nearest_offer(&nearest, type->fields[i].name);
+    if (nearest.best != NULL)
+        return ec_fail(why, EC_ERR_PARAM, "event type %s has no field %s, did you mean %s?",
+                       type->name, unknown, nearest.best);
+    return ec_fail(why, EC_ERR_PARAM, "event type %s has no field %s", type->name, unknown);
+}
+
 int event_payload_encode(const struct event_type *type, struct ec_json_span object, void *payload,
                          uint32_t *bytes, struct ec_error *why)
 {
     struct ec_json_iterator members = ec_json_iterate(object);
     struct ec_json_span name, value;
-    char unknown[EVENT_FIELD_NAME_BYTES] = "?";
 
     *bytes = type->field_count != 0 ? type->size : 0;
     memset(payload, 0, *bytes);
@@ -169,8 +185,7 @@ int event_payload_encode(const struct event_type *type, struct ec_json_span obje
         } else if (type->field_count == 0 && ec_json_string_equals(name, "hex")) {
             rc = encode_hex(type, value, payload, bytes, why);
         } else {
-            ec_json_get_text(name, unknown, sizeof unknown);
-            rc = ec_fail(why, EC_ERR_PARAM, "event type %s has no field %s", type->name, unknown);
+            rc = no_such_field(type, name, why);
         }
         if (rc < 0)
             return rc;

@@ -52,6 +52,8 @@ struct route_port {
     struct claims claims; /* readers that it says it has; their slots are taken */
     uint64_t segment;     /* see claims.h */
     uint64_t slots[EC_PORT_READERS_MAX / 64]; /* bits of reader slots in use */
+    uint64_t sampled;                         /* published, a second ago */
+    double rate_hz;
 };
 
 struct route_reader {

@@ -134,6 +134,17 @@ void events_totals(const struct events *events, struct events_totals *totals)
     totals->latency_p99_ns = percentiles.p99_ns;
 }
 
+/* What a stranger's port says it has published; one that goes back has no rate. */
+static void sample_port(struct route_port *port, int64_t passed_ns)
+{
+    uint64_t published = load(&port->port->published);
+
+    port->rate_hz = published < port->sampled
+                        ? 0
+                        : (double)(published - port->sampled) * 1e9 / (double)passed_ns;
+    port->sampled = published;
+}
+
 void events_sample_rates(struct events *events)
 {
     struct event_type *type, *next;
@@ -159,6 +170,8 @@ void events_sample_rates(struct events *events)
         type->rate_hz = (double)(published - type->sampled) * 1e9 / (double)passed_ns;
         type->sampled = published;
     }
+    for (struct route_port *port = events->routes.ports; port != NULL; port = port->next)
+        sample_port(port, passed_ns);
     events->sampled_ns = now_ns;
 }
 
@@ -179,7 +192,7 @@ static uint64_t lag_of(const struct route_link *link)
 
 void event_port_write(const struct route_port *port, struct ec_json_writer *w)
 {
-    uint64_t used = 0, lost = 0;
+    uint64_t used = 0, lost = 0, delivered = 0, bytes = 0;
     uint32_t readers = 0;
 
     for (const struct route_link *link = port->links; link != NULL; link = link->next_of_port) {
@@ -188,8 +201,11 @@ void event_port_write(const struct route_port *port, struct ec_json_writer *w)
         if (lag > used)
             used = lag;
         lost += load(&cursor_of(link)->lost_events);
+        delivered += load(&cursor_of(link)->delivered);
         readers++;
     }
+    for (uint32_t i = 0; i < EC_PORT_TYPES_MAX; i++)
+        bytes += load(&port->port->types[i].bytes);
     ec_json_object_begin(w);
     ec_json_member_u64(w, "client_id", port->owner->client_id);
     ec_json_member_u64(w, "port_id", port->id);
@@ -197,6 +213,9 @@ void event_port_write(const struct route_port *port, struct ec_json_writer *w)
     ec_json_member_u64(w, "ring_bytes", port->ring_bytes);
     ec_json_member_u64(w, "used_bytes", used);
     ec_json_member_u64(w, "published", load(&port->port->published));
+    ec_json_member_u64(w, "bytes", bytes);
+    ec_json_member_real(w, "rate_hz", port->rate_hz);
+    ec_json_member_u64(w, "delivered", delivered);
     ec_json_member_u64(w, "would_block", load(&port->port->would_block));
     ec_json_member_u64(w, "refused", load(&port->port->refused));
     ec_json_member_u64(w, "bells", load(&port->port->bells));

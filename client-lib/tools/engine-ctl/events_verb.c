@@ -17,7 +17,9 @@ static void print_types(const struct ctl *ctl, const cJSON *types, const cJSON *
 static const cJSON *stats_of(const cJSON *stats, const char *name);
 static int list_fields(struct ctl *ctl, const char *type);
 static int show_stats(struct ctl *ctl, const struct verb_input *input);
-static int print_stats_of(struct ctl *ctl, const char *type, struct table *table);
+static int print_stats_of(struct ctl *ctl, const char *type, struct table *table,
+                          struct table *ports);
+static void add_ports(struct table *table, const cJSON *ports);
 static char *type_params(const char *type);
 
 int verb_events_list(struct ctl *ctl, const struct verb_input *input)
@@ -136,24 +138,35 @@ static int show_stats(struct ctl *ctl, const struct verb_input *input)
         { "DELIVERED", true }, { "LOST", true },      { "REFUSED", true }, { "LATENCY P50", true },
         { "P99", true },       { "P99.9", true },     { "MAX", true },
     };
+    static const struct column port_columns[] = {
+        { "PORT", false },     { "CLIENT", true }, { "PUBLISHED", true }, { "RATE", true },
+        { "BYTES", true },     { "RING", true },   { "USED", true },      { "FULL", true },
+        { "DELIVERED", true }, { "LOST", true },   { "READERS", true },
+    };
     struct table table = { .columns = columns, .column_count = 11 };
+    struct table ports = { .columns = port_columns, .column_count = 11 };
     int rc = EXIT_DONE;
 
     if (input->list_count == 0)
-        rc = print_stats_of(ctl, NULL, &table);
+        rc = print_stats_of(ctl, NULL, &table, &ports);
     for (size_t i = 0; i < input->list_count && rc == EXIT_DONE; i++)
-        rc = print_stats_of(ctl, input->list[i], &table);
+        rc = print_stats_of(ctl, input->list[i], &table, NULL);
     if (ctl->terminal && !ctl->json && rc == EXIT_DONE) {
         if (input->options[1] != NULL)
             fputs("\033[H\033[J", stdout); /* in place of the page before */
         table_print(&table, stdout, ctl->colours);
+        if (input->list_count == 0) {
+            putchar('\n');
+            table_print(&ports, stdout, ctl->colours);
+        }
         rc = ctl_flush();
     }
     return rc;
 }
 
 /* Into rows of the table for people, else one line of JSON as it came. */
-static int print_stats_of(struct ctl *ctl, const char *type, struct table *table)
+static int print_stats_of(struct ctl *ctl, const char *type, struct table *table,
+                          struct table *ports)
 {
     struct json_answer answer = { 0 };
     char *params = type != NULL ? type_params(type) : NULL;
@@ -184,8 +197,34 @@ static int print_stats_of(struct ctl *ctl, const char *type, struct table *table
         table_cell(table, "%s", latency_text(text, json_number(latency, "p999")));
         table_cell(table, "%s", latency_text(text, json_number(latency, "max")));
     }
+    if (ports != NULL)
+        add_ports(ports, json_member(answer.tree, "ports"));
     json_answer_finish(&answer);
     return rc;
+}
+
+static void add_ports(struct table *table, const cJSON *ports)
+{
+    char text[TEXT_BYTES];
+    const cJSON *port;
+
+    cJSON_ArrayForEach(port, ports)
+    {
+        char *name = tame(strdup(json_text(port, "port"))); /* a client chose it */
+
+        table_cell(table, "%s", name);
+        table_cell(table, "%.0f", json_number(port, "client_id"));
+        table_cell(table, "%s", number_text(text, json_number(port, "published")));
+        table_cell(table, "%s/s", number_text(text, json_number(port, "rate_hz")));
+        table_cell(table, "%s", bytes_text(text, json_number(port, "bytes")));
+        table_cell(table, "%s", bytes_text(text, json_number(port, "ring_bytes")));
+        table_cell(table, "%s", bytes_text(text, json_number(port, "used_bytes")));
+        table_cell(table, "%s", number_text(text, json_number(port, "would_block")));
+        table_cell(table, "%s", number_text(text, json_number(port, "delivered")));
+        table_cell(table, "%s", number_text(text, json_number(port, "lost")));
+        table_cell(table, "%s", number_text(text, json_number(port, "readers")));
+        free(name);
+    }
 }
 
 static void print_types(const struct ctl *ctl, const cJSON *types, const cJSON *stats)
