@@ -45,10 +45,12 @@ static bool deliver(struct ec_event_peers *peers, struct ec_early *news)
     if (news->port) {
         for (struct ec_subscriber *s = peers->subscribers; s != NULL; s = *ec_subscriber_link(s)) {
             /* A port that went concerns every reader; its news name no reader. */
-            if (news->removed)
+            if (news->removed) {
                 ec_subscriber_remove_port(s, news->port_id);
-            else if (ec_subscriber_reader_id(s) == news->id)
-                return ec_subscriber_add_port(s, news), true;
+            } else if (ec_subscriber_reader_id(s) == news->id) {
+                ec_subscriber_add_port(s, news);
+                return news->accepted = true;
+            }
         }
         return news->removed && peers->opening == 0;
     }
@@ -65,17 +67,19 @@ static bool deliver(struct ec_event_peers *peers, struct ec_early *news)
     return false;
 }
 
-/* Tell the daemon that a port knows its reader: the reader may be waiting for that. Not with the mutex
- * held, because sending may wait. */
+/* Tell the daemon that a port knows its reader, or a reader a port: the other side may be waiting for that.
+ * Not with the mutex held, because sending may wait. */
 static void tell_accepted(struct ec_event_peers *peers, const struct ec_early *news)
 {
     char params[96];
 
     if (!news->accepted)
         return;
-    snprintf(params, sizeof params, "{\"port_id\":%u,\"reader_id\":%u}", (uint32_t)news->id,
-             (uint32_t)news->reader_id);
-    ec_connection_notify(peers->connection, "event.reader.accept", params, NULL);
+    snprintf(params, sizeof params, "{\"port_id\":%u,\"reader_id\":%u}",
+             news->port ? news->port_id : (uint32_t)news->id,
+             (uint32_t)(news->port ? news->id : news->reader_id));
+    ec_connection_notify(peers->connection,
+                         news->port ? "event.port.accept" : "event.reader.accept", params, NULL);
 }
 
 static void receive(struct ec_event_peers *peers, struct ec_early *news, int *fds,
@@ -201,10 +205,12 @@ static void on_reader_removed(void *context, struct ec_json_span params, int *fd
         free(news);
 }
 
-/* Deliver what came early for an object that is known now, in the order of arrival. */
-static void adopt(struct ec_event_peers *peers)
+/* Deliver what came early for an object that is known now, in the order of arrival. Returns what was
+ * delivered, for tell_adopted once the mutex is free. */
+static struct ec_early *adopt(struct ec_event_peers *peers)
 {
-    struct ec_early *news = peers->early, *ordered = NULL, **rest = &peers->early;
+    struct ec_early *news = peers->early, *ordered = NULL, *delivered = NULL;
+    struct ec_early **rest = &peers->early;
 
     peers->early = NULL;
     peers->early_count = 0;
@@ -219,7 +225,8 @@ static void adopt(struct ec_event_peers *peers)
         struct ec_early *next = ordered->next;
 
         if (deliver(peers, ordered)) {
-            early_free(ordered);
+            ordered->next = delivered;
+            delivered = ordered;
         } else { /* for another one; keep the order that receive makes: newest first */
             ordered->next = *rest;
             *rest = ordered;
@@ -227,15 +234,30 @@ static void adopt(struct ec_event_peers *peers)
         }
         ordered = next;
     }
+    return delivered;
+}
+
+static void tell_adopted(struct ec_event_peers *peers, struct ec_early *delivered)
+{
+    while (delivered != NULL) {
+        struct ec_early *next = delivered->next;
+
+        tell_accepted(peers, delivered);
+        early_free(delivered);
+        delivered = next;
+    }
 }
 
 void ec_event_peers_add_publisher(struct ec_event_peers *peers, struct ec_publisher *publisher)
 {
+    struct ec_early *delivered;
+
     pthread_mutex_lock(&peers->mutex);
     *ec_publisher_link(publisher) = peers->publishers;
     peers->publishers = publisher;
-    adopt(peers);
+    delivered = adopt(peers);
     pthread_mutex_unlock(&peers->mutex);
+    tell_adopted(peers, delivered);
 }
 
 void ec_event_peers_remove_publisher(struct ec_event_peers *peers, struct ec_publisher *publisher)
@@ -259,20 +281,26 @@ void ec_event_peers_open_subscriber(struct ec_event_peers *peers)
 
 void ec_event_peers_cancel_subscriber(struct ec_event_peers *peers)
 {
+    struct ec_early *delivered;
+
     pthread_mutex_lock(&peers->mutex);
     peers->opening--;
-    adopt(peers);
+    delivered = adopt(peers);
     pthread_mutex_unlock(&peers->mutex);
+    tell_adopted(peers, delivered);
 }
 
 void ec_event_peers_add_subscriber(struct ec_event_peers *peers, struct ec_subscriber *subscriber)
 {
+    struct ec_early *delivered;
+
     pthread_mutex_lock(&peers->mutex);
     peers->opening--;
     *ec_subscriber_link(subscriber) = peers->subscribers;
     peers->subscribers = subscriber;
-    adopt(peers);
+    delivered = adopt(peers);
     pthread_mutex_unlock(&peers->mutex);
+    tell_adopted(peers, delivered);
 }
 
 void ec_event_peers_remove_subscriber(struct ec_event_peers *peers,

@@ -84,7 +84,7 @@ struct ec_early {
     uint32_t reader_slot;
     uint64_t reader_id;
     bool reliable;
-    bool accepted; /* a publisher of ours knows the reader now: tell the daemon */
+    bool accepted; /* an object of ours knows it now: tell the daemon */
     int fds[2];    /* -1: none */
 };
 

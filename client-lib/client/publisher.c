@@ -199,11 +199,15 @@ int ec_publisher_take_back(struct ec_publisher *publisher, struct ec_call *call,
 }
 
 /* The readers that were there before come as notifications right behind the port's answer, so one more
- * answer means that they are known: none of them misses the first event. */
+ * answer means that they are known: none of them misses the first event. It comes when they know the port
+ * as well, or after a while: one that is stopped does not hold us up. */
 static void await_readers(struct ec_publisher *publisher)
 {
-    struct ec_call call = { .method = "core.ping" };
+    struct ec_call call = { .method = "event.port.sync" };
+    char request[64];
 
+    snprintf(request, sizeof request, "{\"port_id\":%u}", publisher->port_id);
+    call.params = request;
     ec_connection_call(publisher->client->connection, &call, NULL);
     ec_call_finish(&call);
 }

@@ -260,6 +260,12 @@ static struct ec_peer_port *choose_by_step(struct ec_subscriber *subscriber)
              (port->head.header.step == best->head.header.step && is_named_before(port, best))))
             best = port;
     if (best != NULL && is_step_complete(subscriber, best)) {
+        /* A port that was opened before this event was published is in the mailbox at least, since its
+         * publisher waits for that; it may come first. */
+        if (ec_mailbox_has_mail(&subscriber->changes)) {
+            ec_subscriber_apply_changes(subscriber);
+            return choose_by_step(subscriber);
+        }
         subscriber->blocked_since = 0;
         /* A port may have passed the step since we looked at its head: an event of it that was
          * published just before then comes first. */

@@ -594,31 +594,68 @@ int cmd_event_reader_open(struct request *request)
     return rc;
 }
 
-int cmd_event_reader_accept(struct request *request)
+static struct route_link *find_link(struct events *events, int64_t port_id, int64_t reader_id)
 {
-    const struct params_event_reader_accept *params = request->params;
-    struct events *events = request->services->events;
-    uint32_t port_id = (uint32_t)params->port_id.integer;
-    struct route_port *port = routes_find_port(&events->routes, port_id);
-    struct route_link *link;
+    struct route_port *port = routes_find_port(&events->routes, (uint32_t)port_id);
+    struct route_link *link = port != NULL ? port->links : NULL;
 
-    if (port == NULL || port->owner->client != request->client)
-        return ec_fail(request->why, EC_ERR_NOT_FOUND, "this client has no port %u", port_id);
-    link = port->links;
-    while (link != NULL && link->reader->id != (uint32_t)params->reader_id.integer)
+    while (link != NULL && link->reader->id != (uint32_t)reader_id)
         link = link->next_of_port;
-    if (link == NULL)
-        return ec_fail(request->why, EC_ERR_NOT_FOUND, "port %u has no reader %u", port_id,
-                       (uint32_t)params->reader_id.integer);
-    if (request_would(request, "note that port %u knows reader %u", port_id,
-                      (uint32_t)params->reader_id.integer))
-        return EC_OK;
-    link->accepted = true;
-    joining_check(events);
+    return link;
+}
+
+static void write_accepted(struct request *request)
+{
+    joining_check(request->services->events);
     ec_json_object_begin(request->result);
     ec_json_member_boolean(request->result, "accepted", true);
     ec_json_object_end(request->result);
+}
+
+int cmd_event_reader_accept(struct request *request)
+{
+    const struct params_event_reader_accept *params = request->params;
+    struct route_link *link =
+        find_link(request->services->events, params->port_id.integer, params->reader_id.integer);
+
+    if (link == NULL || link->port->owner->client != request->client)
+        return ec_fail(request->why, EC_ERR_NOT_FOUND, "this client has no port %u with reader %u",
+                       (uint32_t)params->port_id.integer, (uint32_t)params->reader_id.integer);
+    if (request_would(request, "note that port %u knows reader %u", link->port->id,
+                      link->reader->id))
+        return EC_OK;
+    link->accepted = true;
+    write_accepted(request);
     return EC_OK;
+}
+
+int cmd_event_port_accept(struct request *request)
+{
+    const struct params_event_port_accept *params = request->params;
+    struct route_link *link =
+        find_link(request->services->events, params->port_id.integer, params->reader_id.integer);
+
+    if (link == NULL || link->reader->owner->client != request->client)
+        return ec_fail(request->why, EC_ERR_NOT_FOUND, "this client has no reader %u of port %u",
+                       (uint32_t)params->reader_id.integer, (uint32_t)params->port_id.integer);
+    if (request_would(request, "note that reader %u knows port %u", link->reader->id,
+                      link->port->id))
+        return EC_OK;
+    link->known = true;
+    write_accepted(request);
+    return EC_OK;
+}
+
+int cmd_event_port_sync(struct request *request)
+{
+    const struct params_event_port_sync *params = request->params;
+    struct events *events = request->services->events;
+    uint32_t id = (uint32_t)params->port_id.integer;
+    struct route_port *port = routes_find_port(&events->routes, id);
+
+    if (port == NULL || port->owner->client != request->client)
+        return ec_fail(request->why, EC_ERR_NOT_FOUND, "this client has no port %u", id);
+    return joining_wait_port(events, id, request);
 }
 
 int cmd_event_reader_sync(struct request *request)
@@ -630,7 +667,7 @@ int cmd_event_reader_sync(struct request *request)
 
     if (reader == NULL || reader->owner->client != request->client)
         return ec_fail(request->why, EC_ERR_NOT_FOUND, "this client has no reader %u", id);
-    return joining_wait(events, reader, request);
+    return joining_wait_reader(events, id, request);
 }
 
 int cmd_event_reader_close(struct request *request)

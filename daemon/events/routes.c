@@ -201,6 +201,7 @@ static int add_link(struct route_port *port, struct route_reader *reader, struct
                              port->name, EC_PORT_READERS_MAX);
     }
     made->accepted = port->owner->client == NULL; /* ours is told by a call */
+    made->known = reader->owner->client == NULL;
     insert_link(made, port, reader);
     *link = made;
     return EC_OK;
@@ -254,7 +255,7 @@ static int link_pair(struct route_port *port, struct route_reader *reader, struc
     }
     made->cursor = claims_find(&reader->claims, port->id)->cursor;
     made->reader_slot = claims_find(&port->claims, reader->id)->reader_slot;
-    made->accepted = made->restored = made->existed = true;
+    made->accepted = made->known = made->restored = made->existed = true;
     claims_remove(&port->claims, reader->id); /* their slots are the link's now */
     claims_remove(&reader->claims, port->id);
     insert_link(made, port, reader);
@@ -582,7 +583,7 @@ int routes_open_reader(struct routes *routes, struct route_owner *owner,
     if (owner->client != NULL)
         owner->client->readers++;
     for (struct route_link *link = made->links; link != NULL; link = link->next_of_reader) {
-        link->existed = true;
+        link->existed = link->known = true; /* the answer has the port */
         if (!link->restored)
             tell_publisher_added(routes, link);
     }

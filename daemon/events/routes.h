@@ -36,6 +36,7 @@ struct route_link {
     uint32_t reader_slot; /* in the port's readers[] */
     bool existed;         /* the port was there before the reader */
     bool accepted;        /* the publishing process has handed it to its publishing thread */
+    bool known;           /* the reading process has handed the port to its reading thread */
     bool restored;        /* both ends knew of it when they came back: they are told nothing */
 };
 

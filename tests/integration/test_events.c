@@ -549,6 +549,52 @@ START_TEST(who_opens_a_reader_by_hand_is_told_where_it_begins)
 }
 END_TEST
 
+static int sync_by_hand(const struct game_side *side)
+{
+    struct ec_client *client = game_join("by hand", engine.socket_path);
+    char *result = NULL, params[128];
+    struct ec_publisher *publisher;
+    unsigned long long reader;
+    const unsigned long long port =
+        3; /* the daemon's is the first one, the first one here the second */
+
+    (void)side;
+    know_shot(client);
+    GAME_CHECK(ec_client_call(client, "event.reader.open", "{\"types\":\"*\"}", &result, NULL) ==
+               EC_OK);
+    GAME_CHECK(sscanf(result, "{\"reader_id\":%llu", &reader) == 1);
+    free(result);
+    /* A port whose reader nobody speaks for: its publisher is made all the same. */
+    ec_publisher_destroy(publisher_of(client));
+    GAME_CHECK(ec_client_call(client, "event.port.sync", "{\"port_id\":999}", &result, NULL) ==
+               EC_ERR_NOT_FOUND);
+    GAME_CHECK(ec_client_call(client, "event.port.accept", "{\"port_id\":999,\"reader_id\":1}",
+                              &result, NULL) == EC_ERR_NOT_FOUND);
+    publisher = publisher_of(client);
+    snprintf(params, sizeof params, "{\"port_id\":%llu}", port);
+    GAME_CHECK(ec_client_call(client, "event.port.sync", params, &result, NULL) == EC_OK);
+    GAME_CHECK(strstr(result, "\"complete\":false") != NULL);
+    free(result);
+    snprintf(params, sizeof params, "{\"port_id\":%llu,\"reader_id\":%llu}", port, reader);
+    GAME_CHECK(ec_client_call(client, "event.port.accept", params, &result, NULL) == EC_OK);
+    free(result);
+    snprintf(params, sizeof params, "{\"port_id\":%llu}", port);
+    GAME_CHECK(ec_client_call(client, "event.port.sync", params, &result, NULL) == EC_OK);
+    GAME_CHECK(strstr(result, "\"complete\":true") != NULL);
+    free(result);
+    ec_publisher_destroy(publisher);
+    ec_client_destroy(client);
+    return 0;
+}
+
+START_TEST(a_port_is_complete_once_every_reader_has_said_that_it_knows_it)
+{
+    struct game game = game_start(sync_by_hand, NULL);
+
+    ck_assert_int_eq(game_end(&game), 0);
+}
+END_TEST
+
 /* ---- many ports ------------------------------------------------------------------------------ */
 
 #define PORT_GAMES 3
@@ -1115,6 +1161,7 @@ int main(void)
     tcase_add_test(tcase,
                    a_json_subscriber_that_does_not_read_loses_the_oldest_and_is_told_how_many);
     tcase_add_test(tcase, who_opens_a_reader_by_hand_is_told_where_it_begins);
+    tcase_add_test(tcase, a_port_is_complete_once_every_reader_has_said_that_it_knows_it);
     tcase_add_test(tcase, a_reader_of_more_ports_than_one_line_carries_gets_them_all);
     tcase_add_loop_test(tcase, a_sleeping_reader_is_woken_by_programs_of_every_user, 0,
                         COUNT(sleepings));
