@@ -8,7 +8,9 @@
  *   memory.cross_thread    one thread allocates 128 bytes, another frees them, through a ring of 1,024
  *   memory.heap_<n>        the pair with ec_alloc and ec_free, a tag for each block
  *   memory.counters        the pair counted in the shared page against counted in the pool alone
- *   memory.debug           the debug allocator without call stacks on sizes from 16 to 512 bytes
+ *   memory.heap_mixed      1,000 live blocks of 16 to 512 bytes, replaced in turn
+ *   memory.debug           the same with the checks of the tier debug: double frees, guard bytes
+ *   memory.debug_allocator the same with the debug allocator, without call stacks
  *
  * and what is held, without a peer:
  *
@@ -367,18 +369,30 @@ INLINE void free_of_general(void *heap, void *block)
     ec_free(heap, block);
 }
 
-static void run_general(const void *context)
+static void measure_general(const struct load *load, bool guard_bytes)
 {
     struct ec_client *client = attach();
     struct ec_error why = { 0 };
     struct ec_heap *heap;
 
-    if (ec_heap_create(&(struct ec_heap_desc) { .client = client, .name = "heap" }, &heap, &why) <
-        0)
+    if (ec_heap_create(
+            &(struct ec_heap_desc) { .client = client, .name = "heap", .guard_bytes = guard_bytes },
+            &heap, &why) < 0)
         bench_fail("%s", why.text);
-    measure(&(struct source) { alloc_of_general, free_of_general, NULL, heap }, context);
+    measure(&(struct source) { alloc_of_general, free_of_general, NULL, heap }, load);
     ec_heap_destroy(heap);
     leave(client);
+}
+
+static void run_general(const void *context)
+{
+    measure_general(context, false);
+}
+
+/* With what the tier `debug` switches on. */
+static void run_guarded(const void *context)
+{
+    measure_general(context, true);
 }
 
 INLINE void *alloc_of_debug(void *debug, size_t bytes)
@@ -893,6 +907,12 @@ static int run_preloaded(const char *shape, const char *bytes)
     {                                                                                              \
         ROW(name_, goal_), { shape_, bytes_, library_ }, run_, peer_, run_heap                     \
     }
+/* Against glibc, printed and not judged. */
+#define SEEN(name_, shape_, bytes_, run_)                                                          \
+    {                                                                                              \
+        { .name = name_, .unit = "ns", .pairs = TURNS }, { shape_, bytes_, NULL }, run_, "glibc",  \
+            run_heap                                                                               \
+    }
 #define GLIBC_ROW(name_, shape_, bytes_, goal_)                                                    \
     AGAINST(name_, shape_, bytes_, goal_, run_pool, NULL, "glibc")
 #define PEER_ROW(name_, shape_, bytes_, goal_, library_, peer_)                                    \
@@ -976,12 +996,13 @@ static const struct bench_case {
     CROSS_ROW(0.25, TCMALLOC, "tcmalloc_minimal"),
     CROSS_ROW(0.7, MIMALLOC, "mimalloc"),
     ALONE("memory.cross_thread_held", "KiB", 128, 5, run_cross_held),
-    AGAINST("memory.heap_64", PAIR, 64, 1.0, run_general, NULL, "glibc"),
-    AGAINST("memory.heap_1024", PAIR, 1024, 1.0, run_general, NULL, "glibc"),
-    AGAINST("memory.heap_mixed", MIXED, 0, 1.0, run_general, NULL, "glibc"),
+    SEEN("memory.heap_64", PAIR, 64, run_general),
+    SEEN("memory.heap_1024", PAIR, 1024, run_general),
+    SEEN("memory.heap_mixed", MIXED, 0, run_general),
     { ROW("memory.counters", 1.3), { PAIR, 64, NULL }, run_pool, "private", run_pool_alone },
     { ROW("memory.counters_2", 1.3), { CROSS, 64, NULL }, run_pool, "private", run_pool_alone },
-    AGAINST("memory.debug", MIXED, 0, 2.5, run_debug, NULL, "glibc"),
+    AGAINST("memory.debug", MIXED, 0, 2.5, run_guarded, NULL, "glibc"),
+    SEEN("memory.debug_allocator", MIXED, 0, run_debug),
     ALONE("memory.patrol", "ns", 20, 11, run_patrol),
     ALONE("memory.orphan", "ratio", 1.15, 5, run_orphan),
     ALONE("memory.idle_threads", "MiB", 16, 5, run_idle_threads),

@@ -135,13 +135,12 @@ int ec_free(struct ec_heap *heap, void *address)
 {
     struct ec_pool *pool;
     struct ec_block block;
-    uint32_t tag;
 
     if (address == NULL)
         return EC_OK;
     pool = ec_slab_pool_of(heap->slab, address);
     if (__builtin_expect(pool != NULL, 1))
-        return ec_pool_free_tagged(pool, address, &tag);
+        return ec_pool_free_tagged(pool, address);
     if (!ec_block_table_take(&heap->blocks, address, &block)) {
         ec_slab_failed(heap->slab);
         return EC_ERR_PARAM;

@@ -194,9 +194,9 @@ void ec_pool_destroy(struct ec_pool *pool)
 
 /* A block of a tagged pool, in the row of the calling thread, as its heap knows it; a thread without a heap
  * counts in the shared row. Where bytes_in passes a multiple of the step, the balance is pushed. */
-static inline void count_tagged_in(struct ec_pool *pool, uint32_t tag)
+static inline void count_tagged_in(struct ec_pool *pool, const struct ec_pool_heap *heap,
+                                   uint32_t tag)
 {
-    const struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
     const uint64_t bytes = pool->shape.block_bytes;
     struct ec_memory_account account;
     uint64_t before;
@@ -215,9 +215,9 @@ static inline void count_tagged_in(struct ec_pool *pool, uint32_t tag)
         ec_memory_sink_push(pool->sink, &account, tag);
 }
 
-static inline void count_tagged_out(struct ec_pool *pool, uint32_t tag)
+static inline void count_tagged_out(struct ec_pool *pool, const struct ec_pool_heap *heap,
+                                    uint32_t tag)
 {
-    const struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
     struct ec_memory_account account = { 0 };
 
     if (pool->sink == NULL)
@@ -228,14 +228,6 @@ static inline void count_tagged_out(struct ec_pool *pool, uint32_t tag)
         account = ec_memory_sink_account_shared(pool->sink, tag);
     ec_count(&account.tag->frees, 1, account.shared);
     ec_count(&account.tag->bytes_out, pool->shape.block_bytes, account.shared);
-}
-
-static inline void *take_block(struct ec_pool *pool)
-{
-    struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
-    void *block = __builtin_expect(heap != NULL, 1) ? ec_pool_heap_pop(heap) : NULL;
-
-    return __builtin_expect(block != NULL, 1) ? block : alloc_slowly(pool);
 }
 
 static inline void put_block(struct ec_pool *pool, void *block)
@@ -306,20 +298,26 @@ static __attribute__((noinline)) int free_looked_at(struct ec_pool *pool, void *
 
 void *ec_pool_alloc_tagged(struct ec_pool *pool, uint32_t tag)
 {
-    void *block = take_block(pool);
+    struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
+    void *block = __builtin_expect(heap != NULL, 1) ? ec_pool_heap_pop(heap) : NULL;
 
-    if (__builtin_expect(block == NULL, 0))
-        return NULL;
+    if (__builtin_expect(block == NULL, 0)) {
+        block = alloc_slowly(pool);
+        if (block == NULL)
+            return NULL;
+        heap = ec_pool_thread_heap(pool);
+    }
     hand_out(pool, block, (uint8_t)(tag + 1));
-    count_tagged_in(pool, tag);
+    count_tagged_in(pool, heap, tag);
     ec_watch_allocated(pool->sink, block, pool->shape.block_bytes, tag);
     return block;
 }
 
 /* A double free by two threads at once is found where it is looked for, with an exchange; one after the other
  * costs a load and a store, so it is found everywhere. */
-int ec_pool_free_tagged(struct ec_pool *pool, void *block, uint32_t *tag)
+int ec_pool_free_tagged(struct ec_pool *pool, void *block)
 {
+    struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
     int rc = EC_OK;
     uint8_t mark;
 
@@ -337,10 +335,10 @@ int ec_pool_free_tagged(struct ec_pool *pool, void *block, uint32_t *tag)
         ec_count(&pool->row->failed, 1, true);
         return rc;
     }
-    *tag = mark - 1u;
-    ec_watch_freed(pool->sink, block, pool->shape.block_bytes, *tag);
-    count_tagged_out(pool, *tag);
-    put_block(pool, block);
+    ec_watch_freed(pool->sink, block, pool->shape.block_bytes, mark - 1u);
+    count_tagged_out(pool, heap, mark - 1u);
+    if (__builtin_expect(heap == NULL || !ec_pool_heap_push(heap, block), 0))
+        free_slowly(pool, block);
     return EC_OK;
 }
 
@@ -521,7 +519,7 @@ static void end_tagged_counts(struct ec_pool *pool)
                     ec_pool_group_live(&pool->shape, group) + i, memory_order_relaxed);
 
                 if (mark != 0)
-                    count_tagged_out(pool, mark - 1u);
+                    count_tagged_out(pool, ec_pool_thread_heap(pool), mark - 1u);
             }
         }
 }

@@ -13,39 +13,14 @@
 #include "foundation/memory/pool_heap.h"
 #include "foundation/memory/pool_known.h"
 
-#define CLASSES 24
-#define NAME_BYTES_MAX 26
-
-static const uint16_t class_bytes[CLASSES] = {
+static const uint16_t class_bytes[EC_SLAB_CLASSES] = {
     16,  32,  48,  64,  80,  96,  112, 128,  160,  192,  224,  256,
     320, 384, 448, 512, 640, 768, 896, 1024, 1280, 1536, 1792, 2048,
-};
-
-struct ec_slab {
-    _Atomic(struct ec_pool *) pools[CLASSES];
-    struct ec_pool_known *known; /* by number of the class, from 1 */
-    struct ec_memory_sink *sink;
-    struct ec_slab_desc desc;
-    bool tagged;
-    pthread_mutex_t lock; /* to make pools */
-    char name[NAME_BYTES_MAX + 1];
 };
 
 static int create(struct ec_memory_sink *sink, const struct ec_slab_desc *desc, bool tagged,
                   struct ec_slab **slab, struct ec_error *why);
 static struct ec_pool *make_pool(struct ec_slab *slab, unsigned class, struct ec_error *why);
-
-/* 0 for 1..16 bytes and so on. Above 128 the two bits below the highest choose one of four. */
-static inline unsigned class_of(size_t bytes)
-{
-    const unsigned last = (unsigned)bytes - 1;
-    unsigned doubling;
-
-    if (bytes <= 128)
-        return last / 16;
-    doubling = 31 - (unsigned)__builtin_clz(last); /* 7 for 129..256 */
-    return 8 + (doubling - 7) * 4 + (last >> (doubling - 2) & 3);
-}
 
 int ec_slab_create_in(struct ec_memory_sink *sink, const struct ec_slab_desc *desc,
                       struct ec_slab **slab, struct ec_error *why)
@@ -70,9 +45,9 @@ static int create(struct ec_memory_sink *sink, const struct ec_slab_desc *desc, 
     *slab = NULL;
     if (rc < 0)
         return ec_error_prefix(why, rc, "slab");
-    if (strlen(desc->name) > NAME_BYTES_MAX)
+    if (strlen(desc->name) > EC_SLAB_NAME_BYTES)
         return ec_fail(why, EC_ERR_PARAM, "slab: name has %zu bytes, expected 1..%d",
-                       strlen(desc->name), NAME_BYTES_MAX);
+                       strlen(desc->name), EC_SLAB_NAME_BYTES);
     made = calloc(1, sizeof *made);
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "slab \"%s\": no memory", desc->name);
@@ -97,7 +72,7 @@ void ec_slab_destroy(struct ec_slab *slab)
 {
     if (slab == NULL)
         return;
-    for (unsigned i = 0; i < CLASSES; i++)
+    for (unsigned i = 0; i < EC_SLAB_CLASSES; i++)
         ec_pool_destroy(atomic_load_explicit(&slab->pools[i], memory_order_relaxed));
     ec_pool_known_destroy(slab->known);
     pthread_mutex_destroy(&slab->lock);
@@ -141,7 +116,7 @@ uint64_t ec_slab_trim(struct ec_slab *slab)
 {
     uint64_t bytes = 0;
 
-    for (unsigned i = 0; i < CLASSES; i++) {
+    for (unsigned i = 0; i < EC_SLAB_CLASSES; i++) {
         struct ec_pool *pool = atomic_load_explicit(&slab->pools[i], memory_order_acquire);
 
         if (pool != NULL)
@@ -154,7 +129,7 @@ uint64_t ec_slab_trim(struct ec_slab *slab)
 void ec_slab_stats(const struct ec_slab *slab, struct ec_memory_stats *stats)
 {
     *stats = (struct ec_memory_stats) { 0 };
-    for (unsigned i = 0; i < CLASSES; i++) {
+    for (unsigned i = 0; i < EC_SLAB_CLASSES; i++) {
         const struct ec_pool *pool = atomic_load_explicit(&slab->pools[i], memory_order_acquire);
         struct ec_memory_stats one;
 
@@ -172,21 +147,9 @@ void ec_slab_stats(const struct ec_slab *slab, struct ec_memory_stats *stats)
     }
 }
 
-/* Acquire pairs with the release of who made the pool. */
-struct ec_pool *ec_slab_pool_for(struct ec_slab *slab, size_t bytes)
+struct ec_pool *ec_slab_make_pool(struct ec_slab *slab, unsigned class)
 {
-    const unsigned class = class_of(bytes);
-    struct ec_pool *pool = atomic_load_explicit(&slab->pools[class], memory_order_acquire);
-
-    return __builtin_expect(pool != NULL, 1) ? pool : make_pool(slab, class, NULL);
-}
-
-struct ec_pool *ec_slab_pool_of(const struct ec_slab *slab, const void *address)
-{
-    const unsigned number = ec_pool_known_number(slab->known, address);
-
-    return number != 0 ? atomic_load_explicit(&slab->pools[number - 1], memory_order_acquire)
-                       : NULL;
+    return make_pool(slab, class, NULL);
 }
 
 void ec_slab_failed(struct ec_slab *slab)
@@ -198,7 +161,7 @@ void ec_slab_failed(struct ec_slab *slab)
 
 size_t ec_slab_class_bytes(size_t bytes)
 {
-    return class_bytes[class_of(bytes)];
+    return class_bytes[ec_slab_class_of(bytes)];
 }
 
 static __attribute__((noinline)) struct ec_pool *make_pool(struct ec_slab *slab, unsigned class,
@@ -208,7 +171,7 @@ static __attribute__((noinline)) struct ec_pool *make_pool(struct ec_slab *slab,
                                        .tagged = slab->tagged,
                                        .known = slab->known,
                                        .number = (uint8_t)(class + 1) };
-    char name[NAME_BYTES_MAX + 8];
+    char name[EC_SLAB_NAME_BYTES + 8];
     const struct ec_pool_desc desc = { .name = name,
                                        .tag = slab->desc.tag,
                                        .block_bytes = class_bytes[class],
