@@ -595,6 +595,7 @@ static void tell(struct ec_debug *debug, struct ec_debug_fault *fault)
         fprintf(stderr, "engine-core: memory \"%s\": %s", debug->row.row->name, text);
     if (debug->desc.abort_on_fault)
         abort();
+    fault->text = NULL; /* it was here on the stack */
 }
 
 /* So many of the list, from where the last patrol ended on. */
