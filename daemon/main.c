@@ -26,6 +26,7 @@
 #include "daemon/module.h"
 #include "daemon/reference.h"
 #include "daemon/services.h"
+#include "http/http.h"
 #include "proto/line.h"
 #include "resources/decode_child.h"
 #include "resources/decode_server.h"
@@ -81,7 +82,7 @@ static int run(const struct arguments *arguments);
 static void raise_descriptor_limit(void);
 static int serve(struct services *services, struct ec_error *why);
 static const char *choose_socket(const char *argument, char *buffer, size_t bytes);
-static int take_listen_fd(struct services *services, struct ec_error *why);
+static int take_listen_fds(struct services *services, struct ec_error *why);
 static bool is_ours(const char *name);
 static int watch_begin(struct watch *watch, struct services *services, struct ec_error *why);
 static void watch_end(struct watch *watch);
@@ -268,9 +269,9 @@ static int run(const struct arguments *arguments)
     clock_gettime(CLOCK_MONOTONIC, &now);
     services->started_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     services->socket_path = choose_socket(arguments->socket_path, path, sizeof path);
-    services->listen_fd = take_listen_fd(services, &why);
+    rc = take_listen_fds(services, &why);
     services->loop = &loop;
-    if (services->listen_fd < -1) {
+    if (rc < 0) {
         fprintf(stderr, "engine-cored: %s\n", why.text);
         return EXIT_CANNOT_START;
     }
@@ -345,24 +346,29 @@ static const char *choose_socket(const char *argument, char *buffer, size_t byte
     return EC_SOCKET_SYSTEM_DIR "/" EC_SOCKET_NAME;
 }
 
-/* What the service manager passed: a listening socket, and what an earlier run left with it. Returns
- * the socket, -1 (none) or an error. */
-static int take_listen_fd(struct services *services, struct ec_error *why)
+/* What the service manager passed: the listening sockets, of which that of the control plane is a Unix
+ * socket and that of the metrics one of TCP on the loopback, and what an earlier run left with it. */
+static int take_listen_fds(struct services *services, struct ec_error *why)
 {
     char **names = NULL;
     const int count = sd_listen_fds_with_names(1, &names);
-    int taken = -1, kept = 0;
+    struct ec_error ignored;
+    int kept = 0;
 
+    services->listen_fd = services->metrics_fd = -1;
     if (count < 0)
         return ec_fail(why, EC_ERR_SYSTEM, "passed descriptors: %s", strerror(-count));
     for (int i = 0; i < count; i++) {
         const int fd = SD_LISTEN_FDS_START + i;
 
-        if (taken < 0 && sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) > 0) {
-            taken = fd;
+        if (services->listen_fd < 0 && sd_is_socket_unix(fd, SOCK_STREAM, 1, NULL, 0) > 0) {
+            services->listen_fd = fd;
         } else if (names != NULL && is_ours(names[i])) {
             kept++;
             fd_store_keep(&services->fd_store, names[i], fd, NULL); /* what is lost begins anew */
+        } else if (services->metrics_fd < 0 && sd_is_socket(fd, AF_UNSPEC, SOCK_STREAM, 1) > 0 &&
+                   http_check_listener(fd, &ignored) == EC_OK) {
+            services->metrics_fd = fd;
         } else {
             log_warning("main", "the passed descriptor %s is not used",
                         names != NULL ? names[i] : "without a name");
@@ -372,11 +378,11 @@ static int take_listen_fd(struct services *services, struct ec_error *why)
     for (int i = 0; names != NULL && names[i] != NULL; i++)
         free(names[i]);
     free(names);
-    if (count > kept && taken < 0)
+    if (count > kept && services->listen_fd < 0 && services->metrics_fd < 0)
         return ec_fail(why, EC_ERR_STATE,
                        "none of the %d passed descriptors is a listening Unix stream socket",
                        count);
-    return taken;
+    return EC_OK;
 }
 
 /* Names under which the daemon leaves descriptors for its next run. */

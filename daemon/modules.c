@@ -18,6 +18,7 @@
 #include "daemon/own_memory.h"
 #include "daemon/segments.h"
 #include "events/events.h"
+#include "http/http.h"
 #include "metrics/metrics.h"
 #include "postmortem/postmortem.h"
 #include "resources/resources.h"
@@ -67,6 +68,7 @@ const struct module daemon_modules[] = {
       { "clients" } },
     { "breaker", NULL, breaker_init, breaker_post_init, breaker_shutdown, { "resources" } },
     { "metrics", NULL, metrics_init, NULL, metrics_shutdown, { "breaker" } },
+    { "http", NULL, http_init, http_post_init, http_shutdown, { "metrics" } },
     { "postmortem",
       NULL,
       postmortem_init,

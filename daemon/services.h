@@ -22,6 +22,7 @@ struct events;
 struct fd_store;
 struct memory_watch;
 struct heritage;
+struct http;
 struct log_feed;
 struct postmortem;
 struct metrics;
@@ -37,6 +38,7 @@ struct services {
     const char *socket_path; /* as given or chosen; for core.info */
     int listen_fd;           /* a listening socket that the service manager passed; -1: bind */
     struct decode_nursery *decode_nursery;     /* the process that others are forked from */
+    int metrics_fd;          /* a listening TCP socket that it passed; -1: no metrics over HTTP */
     const struct config_source *config_source; /* what the configuration is read from */
 
     struct config *config;
@@ -56,6 +58,7 @@ struct services {
     struct memory_watch *memory_watch;
     struct breaker *breaker;
     struct metrics *metrics;
+    struct http *http; /* NULL: no socket was passed */
     struct control *control;
 };
 

@@ -68,6 +68,13 @@ struct scheduler_totals {
 };
 void scheduler_totals(const struct scheduler *scheduler, struct scheduler_totals *totals);
 
+/* One clock, by its index from 0 on. false: there are no more. */
+struct scheduler_row {
+    const char *name;
+    uint64_t step, missed;
+};
+bool scheduler_row(const struct scheduler *scheduler, uint32_t index, struct scheduler_row *row);
+
 /* What the thread was granted: {class, priority, memory_locked, exact_timers, refused?}, one JSON
  * object. */
 void scheduler_describe(const struct scheduler *scheduler, struct ec_json_writer *writer);

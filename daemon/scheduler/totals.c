@@ -32,3 +32,15 @@ void scheduler_totals(const struct scheduler *scheduler, struct scheduler_totals
             totals->jitter_p99_ns = percentiles.p99_ns;
     }
 }
+
+bool scheduler_row(const struct scheduler *scheduler, uint32_t index, struct scheduler_row *row)
+{
+    if (index >= scheduler->desk->clock_count)
+        return false;
+    *row = (struct scheduler_row) {
+        .name = scheduler->desk->clocks[index].name,
+        .step = atomic_load_explicit(&scheduler->page->step[index].step, memory_order_relaxed),
+        .missed = atomic_load_explicit(&scheduler->state.clock[index].missed, memory_order_relaxed),
+    };
+    return true;
+}
