@@ -505,6 +505,13 @@ struct storm_case {
     unsigned servers, cache_mib;
 };
 
+static const char *const guard_names[] = {
+    [STORM_ALONE] = "alone",
+    [STORM_EARLYOOM] = "earlyoom",
+    [STORM_BREAKER] = "engine-core",
+};
+
+/* What else is to be told of a storm goes to stderr. */
 static void measure_storm(const void *context)
 {
     const struct storm_case *storm = context;
@@ -528,6 +535,9 @@ static void measure_storm(const void *context)
 
         if (!storm_run(&desc, &result, &missing, why, sizeof why))
             bench_fail("storm: %s", why);
+        if (seed == 1)
+            storm_print_title(stderr);
+        storm_print_row(stderr, guard_names[storm->guard], seed, &result);
         /* Who was told to end and saved has lost its session, too: its players are gone. */
         bench_answer(storm->answer == STORM_TRIPS   ? result.level_changes
                      : storm->answer == STORM_CACHE ? result.cache_bytes / MIB

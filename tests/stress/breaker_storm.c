@@ -8,12 +8,10 @@
  * somebody was (else the load proves nothing). 1: not so. 77: it cannot be run here, with the reason. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "stress/server_storm.h"
 
-#define MIB (1024.0 * 1024.0)
 #define SKIPPED 77
 
 static const struct guard_row {
@@ -26,9 +24,6 @@ static const struct guard_row {
     { STORM_BREAKER, "engine-core", true },
 };
 
-static int compare(const void *left, const void *right);
-static void print_row(const char *name, unsigned seed, struct storm_result *result);
-
 int main(int argc, char **argv)
 {
     const bool is_short = argc > 1 && strcmp(argv[1], "short") == 0;
@@ -36,11 +31,7 @@ int main(int argc, char **argv)
     unsigned alone = 0, killed = 0, lost = 0;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    printf("%-12s %4s %6s %6s %6s %6s %7s %7s %8s %9s %9s %8s %7s %7s\n", "guard", "seed", "kernel",
-           "killed", "ended", "saves", "play", "down", "lowest", "react", "react", "in force",
-           "unheard", "levels");
-    printf("%-12s %4s %6s %6s %6s %6s %7s %7s %8s %9s %9s %8s %7s %7s\n", "", "", "kills", "",
-           "early", "lost", "lost s", "s", "MiB", "p50 ms", "max ms", "", "", "");
+    storm_print_title(stdout);
     for (unsigned seed = 1; seed <= seeds; seed++)
         for (size_t g = 0; g < sizeof guards / sizeof guards[0]; g++) {
             const struct storm_desc desc = {
@@ -67,7 +58,7 @@ int main(int argc, char **argv)
                     return SKIPPED;
                 continue;
             }
-            print_row(guards[g].name, seed, &result);
+            storm_print_row(stdout, guards[g].name, seed, &result);
             if (guards[g].guard == STORM_ALONE)
                 alone += result.killed;
             if (guards[g].guard == STORM_BREAKER) {
@@ -77,25 +68,4 @@ int main(int argc, char **argv)
         }
     printf("with engine-core: %u killed, %u saves lost; alone: %u killed\n", killed, lost, alone);
     return killed == 0 && lost == 0 && alone > 0 ? 0 : 1;
-}
-
-static int compare(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-
-    return a < b ? -1 : a > b;
-}
-
-static void print_row(const char *name, unsigned seed, struct storm_result *result)
-{
-    qsort(result->reaction_ms, result->reactions, sizeof result->reaction_ms[0], compare);
-    printf("%-12s %4u %6u %6u %6u %6u %7.1f %7.1f %8.1f", name, seed, result->kernel_kills,
-           result->killed, result->ended, result->saves_lost, result->play_lost_s, result->down_s,
-           (double)result->lowest_bytes / MIB);
-    if (result->reactions > 0)
-        printf(" %9.1f %9.1f", result->reaction_ms[result->reactions / 2],
-               result->reaction_ms[result->reactions - 1]);
-    else
-        printf(" %9s %9s", "-", "-");
-    printf(" %8u %7u %7u\n", result->in_force, result->unheard, result->level_changes);
 }

@@ -22,6 +22,7 @@
 #include "support/daemon.h"
 
 #define SERVERS_MAX 32
+#define MIB (1024.0 * 1024.0)
 #define STEPS_PER_S 50.0
 #define RESTART_NS INT64_C(500000000)
 #define LOOK_NS 1000000
@@ -83,6 +84,40 @@ bool storm_run(const struct storm_desc *desc, struct storm_result *result, bool 
     }
     return desc->guard == STORM_EARLYOOM ? run_in_namespace(desc, result, missing, why, bytes)
                                          : run_here(desc, result, missing, why, bytes);
+}
+
+static int compare(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+
+    return a < b ? -1 : a > b;
+}
+
+void storm_print_title(FILE *out)
+{
+    static const char format[] = "%-12s %4s %6s %6s %6s %6s %7s %7s %8s %9s %9s %8s %7s %7s\n";
+
+    fprintf(out, format, "guard", "seed", "kernel", "killed", "ended", "saves", "play", "down",
+            "lowest", "react", "react", "in force", "unheard", "levels");
+    fprintf(out, format, "", "", "kills", "", "early", "lost", "lost s", "s", "MiB", "p50 ms",
+            "max ms", "", "", "");
+}
+
+void storm_print_row(FILE *out, const char *guard, unsigned seed, const struct storm_result *result)
+{
+    double reaction_ms[STORM_REACTIONS_MAX];
+
+    memcpy(reaction_ms, result->reaction_ms, sizeof reaction_ms);
+    qsort(reaction_ms, result->reactions, sizeof reaction_ms[0], compare);
+    fprintf(out, "%-12s %4u %6u %6u %6u %6u %7.1f %7.1f %8.1f", guard, seed, result->kernel_kills,
+            result->killed, result->ended, result->saves_lost, result->play_lost_s, result->down_s,
+            (double)result->lowest_bytes / MIB);
+    if (result->reactions > 0)
+        fprintf(out, " %9.1f %9.1f", reaction_ms[result->reactions / 2],
+                reaction_ms[result->reactions - 1]);
+    else
+        fprintf(out, " %9s %9s", "-", "-");
+    fprintf(out, " %8u %7u %7u\n", result->in_force, result->unheard, result->level_changes);
 }
 
 /* What the child in the namespaces hands back. */

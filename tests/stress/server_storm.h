@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum storm_guard { STORM_ALONE, STORM_EARLYOOM, STORM_BREAKER };
 
@@ -49,6 +50,11 @@ struct storm_result {
     double cache_bytes;     /* of a server, on average */
     unsigned observations;  /* of it */
 };
+
+/* A table: the titles, and a row for one storm. */
+void storm_print_title(FILE *out);
+void storm_print_row(FILE *out, const char *guard, unsigned seed,
+                     const struct storm_result *result);
 
 /* false: it could not be run; why says the reason, and missing whether something is not installed or
  * not allowed here. */
