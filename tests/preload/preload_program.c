@@ -231,7 +231,7 @@ int main(int argc, char **argv)
             fork_child();
         } else if (strcmp(word, "exec") == 0) {
             execv(argv[at + 1], &argv[at + 1]);
-            CHECK(!"exec");
+            CHECK(0 && "exec");
         } else if (strcmp(word, "late") == 0) {
             CHECK(dlopen(argv[++at], RTLD_NOW) != NULL);
         } else if (strcmp(word, "close") == 0) {
@@ -243,7 +243,7 @@ int main(int argc, char **argv)
         } else if (strcmp(word, "exit") == 0) {
             _exit(0);
         } else {
-            CHECK(!"known word");
+            CHECK(0 && "known word");
         }
     }
     return 0;
