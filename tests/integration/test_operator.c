@@ -1,0 +1,357 @@
+/* What operators do all day: wait, look, change the configuration while it runs, follow the log; and what
+ * a daemon has to stand from them and from many clients. */
+#include <check.h>
+#include <errno.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "support/daemon.h"
+#include "support/reply.h"
+
+static struct daemon_process engine;
+static struct line_client client;
+static char output[256 * 1024];
+
+static void start_with(const char *config, const char *const *arguments)
+{
+    engine = (struct daemon_process) { 0 };
+    ck_assert(daemon_prepare(&engine));
+    if (config != NULL)
+        ck_assert(daemon_write_config(&engine, config));
+    ck_assert_msg(daemon_start(&engine, arguments), "%s", engine.why);
+    ck_assert(line_client_connect(&client, engine.socket_path));
+}
+
+static void set_up(void)
+{
+    start_with("{\"control\": {\"batch\": 7}}", NULL);
+}
+
+static void tear_down(void)
+{
+    line_client_close(&client);
+    ck_assert_int_eq(daemon_stop(&engine), 0);
+}
+
+/* Run engine-ctl; its output, of both kinds, is in output. */
+static int ctl(const char *words)
+{
+    char command[1024];
+    size_t used;
+    FILE *pipe;
+
+    snprintf(command, sizeof command, "%s/engine-ctl --socket %s %s 2>&1", getenv("EC_BIN_DIR"),
+             engine.socket_path, words);
+    pipe = popen(command, "r");
+    ck_assert_ptr_nonnull(pipe);
+    used = fread(output, 1, sizeof output - 1, pipe);
+    output[used] = '\0';
+    return WEXITSTATUS(pclose(pipe));
+}
+
+static bool says(const char *text)
+{
+    return strstr(output, text) != NULL;
+}
+
+static const char *must(const char *method, const char *params)
+{
+    const char *reply = line_client_call(&client, method, params);
+
+    ck_assert_msg(strstr(reply, "\"result\"") != NULL, "%s: %s", method, reply);
+    return reply;
+}
+
+/* Follow the log until a line has this text. */
+static void await_log(const char *text)
+{
+    const char *line;
+
+    do {
+        line = line_client_receive(&client);
+        ck_assert_ptr_nonnull(line);
+    } while (strstr(line, "\"method\":\"log\"") == NULL || strstr(line, text) == NULL);
+}
+
+static const struct {
+    const char *words;
+    int status;
+    const char *text;
+} verb_cases[] = {
+    { "wait ready", 0, "" },
+    { "wait 'clock.steps>=1'", 0, "clock.steps is" },
+    { "wait 'memory.available_bytes>1MiB'", 0, "memory.available_bytes is" },
+    { "--timeout 1 wait 'breaker.level>9'", 4, "breaker.level is 0 after 1 s" },
+    { "wait 'memory.availabl_bytes>1'", 2, "did you mean memory.available_bytes?" },
+    { "wait soon", 2, "expected ready" },
+    { "wait 'clock.steps>many'", 2, "is no number" },
+    { "config get control.batch", 0, "7\n" },
+    { "config get control.bach", 2, "did you mean control.batch?" },
+    { "config show --origin", 0, ":1" },
+    { "config show --changed", 0, "control.batch" },
+    { "config set control.batch 9", 0, "config.set" },
+    { "config set control.batch 0", 1, "allowed is 1 to 1000" },
+    { "config set control.batch many", 2, "expected a number" },
+    { "config set resource.workers 3", 1, "needs a restart" },
+    { "--dry-run config set control.batch 9", 0, "would set control.batch to 9" },
+    { "config reload", 0, "version" },
+    { "config schema", 0, "\"control.batch\"" },
+    { "log level", 0, "all others info" },
+    { "log level debug", 0, "all others debug" },
+    { "log level events warning", 0, "warning" },
+    { "log level event warning", 1, "did you mean events?" },
+    { "telemetry get memory", 0, "memory.total_bytes" },
+    { "telemetry get memry", 2, "there is no topic" },
+    { "--json telemetry history clock", 0, "\"interval_ms\":" },
+    { "--json top --ticks 1", 0, "\"breaker\":{" },
+    { "top --ticks 1", 0, "\"breaker\":{" }, /* a pipe is no screen */
+    { "clients --closed", 0, "REASON" },
+    { "confg show", 2, "did you mean config show?" },
+    { "config sho", 2, "did you mean config show?" },
+    { "clients --closd", 2, "did you mean --closed?" },
+    { "--dry-run clock pause", 0, "would pause game time" },
+    { "--dry-run --json clock pause", 0, "\"dry_run\":true" },
+    { "completion bash", 0, "complete -F" },
+    { "completion csh", 2, "bash, zsh and fish" },
+};
+
+START_TEST(verbs_do_what_they_say)
+{
+    const int status = ctl(verb_cases[_i].words);
+
+    ck_assert_msg(status == verb_cases[_i].status, "%s: exit %d: %s", verb_cases[_i].words, status,
+                  output);
+    ck_assert_msg(says(verb_cases[_i].text), "%s: %s", verb_cases[_i].words, output);
+}
+END_TEST
+
+START_TEST(a_file_is_checked_without_a_daemon)
+{
+    char words[256];
+
+    snprintf(words, sizeof words, "config check %s", engine.config_path);
+    ck_assert_int_eq(ctl(words), 0);
+    ck_assert_str_eq(output, "");
+    ck_assert(daemon_write_config(&engine, "{\n  \"control\": {\"batch\": 0}}"));
+    ck_assert_int_eq(ctl(words), 1);
+    ck_assert_msg(says(":2:24: control.batch is 0"), "%s", output);
+    ck_assert(daemon_write_config(&engine, "{\"control\": {\"bach\": 1}}"));
+    ck_assert_int_eq(ctl(words), 1);
+    ck_assert_msg(says("did you mean control.batch?"), "%s", output);
+    ck_assert(daemon_write_config(&engine, "{\"log.sinks\": \"file\"}"));
+    ck_assert_int_eq(ctl(words), 1);
+    ck_assert_msg(says("log.file"), "%s", output);
+}
+END_TEST
+
+START_TEST(an_unknown_key_on_the_command_line_is_wrong_usage)
+{
+    const char *const words[] = { "--set", "control.bach=1", NULL };
+
+    ck_assert_int_eq(daemon_run(words, output, sizeof output), 2);
+    ck_assert_msg(says("unknown key control.bach, did you mean control.batch?"), "%s", output);
+}
+END_TEST
+
+START_TEST(a_changed_file_is_applied_by_itself_also_when_it_was_replaced)
+{
+    char other[128];
+    FILE *file;
+
+    must("log.tail", NULL);
+    ck_assert(daemon_write_config(&engine, "{\"control\": {\"batch\": 8}}"));
+    await_log("1 keys changed");
+    ck_assert_int_eq(
+        reply_number(must("config.get", "{\"key\":\"control.batch\"}"), "result/items/0/value"), 8);
+    snprintf(other, sizeof other, "%s/other", engine.directory);
+    file = fopen(other, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs("// replaced\n{\"control.batch\": 9}\n", file);
+    fclose(file);
+    ck_assert_int_eq(rename(other, engine.config_path), 0);
+    await_log("1 keys changed");
+    ck_assert_int_eq(
+        reply_number(must("config.get", "{\"key\":\"control.batch\"}"), "result/items/0/value"), 9);
+    ck_assert(
+        daemon_write_config(&engine, "{\"control.batch\": }")); /* and nothing of a wrong one */
+    await_log("nothing was changed");
+    ck_assert_int_eq(
+        reply_number(must("config.get", "{\"key\":\"control.batch\"}"), "result/items/0/value"), 9);
+    ck_assert_int_eq(ctl("doctor"), 1);
+    ck_assert_msg(says("The configuration file is wrong"), "%s", output);
+    ck_assert_msg(says("engine-ctl config check"), "%s", output);
+}
+END_TEST
+
+START_TEST(the_doctor_says_what_is_not_well_and_what_helps)
+{
+    ck_assert_int_eq(ctl("--json doctor"), 0);
+    ck_assert(says("{\"findings\":["));
+    must("clock.pause", NULL);
+    must("breaker.trip", "{\"level\":2,\"reason\":\"for the doctor\"}");
+    ck_assert_int_eq(ctl("doctor"), 1);
+    ck_assert_msg(says("The memory breaker is at level 2"), "%s", output);
+    ck_assert_msg(says("for the doctor"), "%s", output);
+    ck_assert_msg(says("engine-ctl breaker reset"), "%s", output);
+    ck_assert_msg(says("Game time stands"), "%s", output);
+    ck_assert_msg(says("engine-ctl clock resume"), "%s", output);
+}
+END_TEST
+
+START_TEST(the_doctor_says_that_there_is_no_daemon)
+{
+    line_client_close(&client);
+    ck_assert_int_eq(daemon_stop(&engine), 0);
+    ck_assert_int_eq(ctl("doctor"), 3);
+    ck_assert_msg(says("No daemon answers"), "%s", output);
+}
+END_TEST
+
+START_TEST(a_storm_of_hang_ups_is_only_reloads)
+{
+    for (int i = 0; i < 1000; i++)
+        ck_assert_int_eq(kill(engine.pid, SIGHUP), 0);
+    must("core.ping", NULL);
+    must("config.set", "{\"key\":\"control.batch\",\"value\":11}");
+    ck_assert_int_eq(
+        reply_number(must("config.get", "{\"key\":\"control.batch\"}"), "result/items/0/value"),
+        11);
+}
+END_TEST
+
+#define MANY 200
+
+START_TEST(two_hundred_clients_are_served_at_once)
+{
+    static const char *const room[] = { "--set", "control.connections=256", NULL };
+    static struct line_client clients[MANY];
+
+    line_client_close(&client);
+    ck_assert_int_eq(daemon_stop(&engine), 0);
+    start_with(NULL, room);
+    for (int i = 0; i < MANY; i++)
+        ck_assert(line_client_connect(&clients[i], engine.socket_path));
+    for (int i = 0; i < MANY; i++)
+        ck_assert(line_client_send(&clients[i],
+                                   "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"core.ping\"}"));
+    for (int i = 0; i < MANY; i++)
+        ck_assert(line_has(line_client_receive(&clients[i]), "pong", "true"));
+    for (int i = 0; i < MANY; i++)
+        line_client_close(&clients[i]);
+    must("core.ping", NULL);
+}
+END_TEST
+
+/* A full disk as root can make one, and as everybody can. */
+START_TEST(a_full_disk_loses_log_lines_and_nothing_else)
+{
+    static const char *const full[] = { "--set", "log.sinks=file", "--set", "log.file=/dev/full",
+                                        NULL };
+    const char *info;
+
+    line_client_close(&client);
+    ck_assert_int_eq(daemon_stop(&engine), 0);
+    start_with(NULL, full);
+    must("log.tail", "{\"lines\":100}");
+    await_log("No space left on device; lines are lost there");
+    for (int i = 0; i < 100; i++)
+        must("config.set", i % 2 == 0 ? "{\"key\":\"control.batch\",\"value\":11}"
+                                      : "{\"key\":\"control.batch\",\"value\":12}");
+    info = must("core.info", NULL);
+    ck_assert_ptr_nonnull(strstr(info, "\"log.sink_lost\":"));
+    ck_assert_ptr_null(strstr(info, "\"log.sink_lost\":0,"));
+    must("config.set", "{\"key\":\"log.sinks\",\"value\":\"stderr\"}");
+}
+END_TEST
+
+/* The log goes to a file, and on in a new one when that is full. */
+START_TEST(a_log_file_is_turned_over)
+{
+    char file[128], params[256], older[160];
+    struct stat st;
+
+    snprintf(file, sizeof file, "%s/log", engine.directory);
+    snprintf(older, sizeof older, "%s.1", file);
+    snprintf(params, sizeof params, "{\"key\":\"log.file\",\"value\":\"%s\"}", file);
+    must("config.set", params);
+    must("config.set", "{\"key\":\"log.file_bytes\",\"value\":4096}");
+    must("config.set", "{\"key\":\"log.sinks\",\"value\":\"file\"}");
+    must("log.tail", NULL);
+    for (int i = 0; i < 100; i++)
+        must("config.set", i % 2 == 0 ? "{\"key\":\"control.batch\",\"value\":11}"
+                                      : "{\"key\":\"control.batch\",\"value\":12}");
+    must("core.reload", NULL);
+    await_log("keys changed"); /* all before it has been written */
+    ck_assert_int_eq(stat(older, &st), 0);
+    ck_assert_int_le(st.st_size, 4096);
+}
+END_TEST
+
+/* Roles of other uids; needs root to become them. */
+START_TEST(uids_have_the_roles_that_they_should)
+{
+    char command[1024];
+
+    if (getuid() != 0) {
+        fputs("not root: roles of other uids are not tested\n", stderr);
+        return;
+    }
+    ck_assert_int_eq(chmod(engine.directory, 0755), 0);
+    ck_assert_int_eq(chmod(engine.socket_path, 0666), 0);
+    for (unsigned uid = 60001; uid <= 60004; uid++) { /* of no group: refused, each by itself */
+        FILE *pipe;
+        size_t used;
+
+        snprintf(
+            command, sizeof command,
+            "setpriv --reuid %u --regid %u --clear-groups %s/engine-ctl --socket %s clock get 2>&1",
+            uid, uid, getenv("EC_BIN_DIR"), engine.socket_path);
+        pipe = popen(command, "r");
+        ck_assert_ptr_nonnull(pipe);
+        used = fread(output, 1, sizeof output - 1, pipe);
+        output[used] = '\0';
+        ck_assert_int_eq(WEXITSTATUS(pclose(pipe)), 5);
+        snprintf(command, sizeof command, "uid %u is neither", uid);
+        ck_assert_msg(says(command), "%s", output);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("operator");
+    TCase *tcase = tcase_create("operator");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_set_timeout(tcase, 0);
+    tcase_add_loop_test(tcase, verbs_do_what_they_say, 0,
+                        (int)(sizeof verb_cases / sizeof verb_cases[0]));
+    tcase_add_test(tcase, a_file_is_checked_without_a_daemon);
+    tcase_add_test(tcase, an_unknown_key_on_the_command_line_is_wrong_usage);
+    tcase_add_test(tcase, a_changed_file_is_applied_by_itself_also_when_it_was_replaced);
+    tcase_add_test(tcase, the_doctor_says_what_is_not_well_and_what_helps);
+    tcase_add_test(tcase, a_storm_of_hang_ups_is_only_reloads);
+    tcase_add_test(tcase, two_hundred_clients_are_served_at_once);
+    tcase_add_test(tcase, a_full_disk_loses_log_lines_and_nothing_else);
+    tcase_add_test(tcase, a_log_file_is_turned_over);
+    tcase_add_test(tcase, uids_have_the_roles_that_they_should);
+    suite_add_tcase(suite, tcase);
+    tcase = tcase_create("without a daemon");
+    tcase_add_checked_fixture(tcase, set_up, NULL);
+    tcase_set_timeout(tcase, 0);
+    tcase_add_test(tcase, the_doctor_says_that_there_is_no_daemon);
+    suite_add_tcase(suite, tcase);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
