@@ -62,12 +62,12 @@ void own_memory_shutdown(struct services *services)
 
 struct ec_memory_sink *own_memory_sink(struct own_memory *own)
 {
-    return &own->sink;
+    return own != NULL ? &own->sink : NULL;
 }
 
 uint32_t own_memory_tag(const struct own_memory *own, enum own_memory_tag tag)
 {
-    return own->tags[tag];
+    return own != NULL ? own->tags[tag] : 0;
 }
 
 const struct ec_client_segment *own_memory_segment(struct own_memory *own)

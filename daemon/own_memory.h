@@ -27,6 +27,7 @@ enum own_memory_tag {
 int own_memory_init(struct services *services, struct ec_error *why); /* module phase */
 void own_memory_shutdown(struct services *services);
 
+/* own NULL, as in the test of a module: NULL, and tag 0. */
 struct ec_memory_sink *own_memory_sink(struct own_memory *own);
 uint32_t own_memory_tag(const struct own_memory *own, enum own_memory_tag tag);
 

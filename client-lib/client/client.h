@@ -22,6 +22,7 @@
 struct ec_old_heap;
 struct ec_kept_calls;  /* client/kept_calls.c: what the next daemon is asked again */
 struct ec_event_peers; /* client/event_peers.c: ports and readers of this client */
+struct ec_tracker;     /* client/tracking.c: which sites allocate */
 struct ec_memory_sink; /* client/memory.c: where this client's allocators count */
 
 struct ec_client {
@@ -50,6 +51,7 @@ struct ec_client {
     struct ec_event_peers *event_peers;
     struct ec_kept_calls *kept;
     struct ec_memory_sink *memory;
+    struct ec_tracker *tracker; /* NULL until tracking was started */
     int64_t pools_aged_ns;             /* client/memory.c: when empty groups were looked for last */
     struct ec_client_private *private; /* client.c's own */
     struct ec_client *next_live;       /* live_clients.c's own */
@@ -115,6 +117,11 @@ void ec_client_gpu_destroy(struct ec_client *client); /* accepts one without */
  * up, so that the daemon finds the names of the tags, and by destroy before the segment goes. */
 int ec_client_memory_create(struct ec_client *client, struct ec_error *why);
 void ec_client_memory_destroy(struct ec_client *client); /* accepts one without */
+
+/* client/tracking.c: called by ec_client_create, at frame marks, and before the memory goes. */
+void ec_client_tracking_from_environment(struct ec_client *client);
+void ec_client_tracking_look(struct ec_client *client);
+void ec_client_tracking_finish(struct ec_client *client);
 
 /* client/memory.c: called by the thread itself before its slot may go to another one. */
 void ec_client_memory_thread_ends(struct ec_client *client);

@@ -52,6 +52,7 @@ int ec_client_memory_create(struct ec_client *client, struct ec_error *why)
         return ec_error_prefix(why, rc, "memory counters");
     }
     client->memory = sink;
+    ec_client_tracking_from_environment(client);
     return make_space(client, why);
 }
 
@@ -81,6 +82,7 @@ void ec_client_memory_destroy(struct ec_client *client)
 {
     if (client->memory == NULL)
         return;
+    ec_client_tracking_finish(client);
     if (client->memory->space != NULL)
         ec_space_finish(client->memory->space);
     free(client->memory->space);
@@ -101,6 +103,7 @@ void ec_client_memory_frame_begins(struct ec_client *client)
 
     if (client->memory == NULL)
         return;
+    ec_client_tracking_look(client);
     ec_frame_list_begin(client->memory);
     if (now_ns - client->pools_aged_ns < POOLS_AGE_NS)
         return;

@@ -48,7 +48,7 @@ void *sample_alloc(struct preload_thread *thread, size_t align, size_t bytes, bo
         return NULL;
     usable = account_usable(block);
     mark.site = find_site(thread, caller);
-    mark.bytes = preload.sample_bytes == 1 ? usable : weight;
+    mark.bytes = weight;
     if (mark.site == EC_SITE_NONE)
         return block;
     ec_sites_add(&preload.sites, mark.site, mark.bytes, count_of(mark.bytes, usable));
@@ -103,7 +103,7 @@ void *sample_realloc(struct preload_thread *thread, void *block, size_t usable, 
     now_usable = account_usable(moved);
     mark = old;
     if (preload.sample_bytes == 1)
-        mark.bytes = now_usable;
+        mark.bytes = bytes;
     else if (now_usable < old.bytes && old.bytes > preload.sample_bytes * EC_SAMPLER_POINTS_MAX)
         mark.bytes = now_usable; /* it stood for itself alone */
     else

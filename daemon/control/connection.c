@@ -14,6 +14,8 @@
 #include "daemon/config.h"
 #include "daemon/counters.h"
 #include "daemon/log.h"
+#include "daemon/own_memory.h"
+#include "foundation/memory/pool.h"
 
 #define PAUSE_BYTES 65536     /* unsent output above which a client is not read from; with a low */
 #define PAUSE_SHARE 4         /* control.output_bytes it is this part of that */
@@ -85,9 +87,18 @@ static void end(struct connection *connection, const char *reason);
 int connections_init(struct connections *connections, struct services *services,
                      struct dispatcher *dispatcher, struct ec_error *why)
 {
+    const struct ec_pool_desc pool = { .name = "connections",
+                                       .tag = own_memory_tag(services->own_memory,
+                                                             OWN_MEMORY_CONNECTIONS),
+                                       .block_bytes = sizeof(struct connection) };
+    int rc;
+
     *connections = (struct connections) { .services = services, .dispatcher = dispatcher };
     TAILQ_INIT(&connections->all);
     TAILQ_INIT(&connections->touched);
+    rc = ec_pool_create_in(own_memory_sink(services->own_memory), &pool, &connections->pool, why);
+    if (rc < 0)
+        return rc;
     connections->read_buffer = malloc(READ_BYTES);
     if (connections->read_buffer == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "%d bytes to read into", READ_BYTES);
@@ -111,8 +122,11 @@ static void on_handle_closed(uv_handle_t *handle)
 
 void connections_finish(struct connections *connections)
 {
-    if (connections->read_buffer == NULL)
+    if (connections->read_buffer == NULL) {
+        ec_pool_destroy(connections->pool);
+        connections->pool = NULL;
         return;
+    }
     while (!TAILQ_EMPTY(&connections->all)) {
         struct connection *connection = TAILQ_FIRST(&connections->all);
 
@@ -125,6 +139,8 @@ void connections_finish(struct connections *connections)
         uv_run(connections->services->loop, UV_RUN_NOWAIT);
     free(connections->read_buffer);
     connections->read_buffer = NULL;
+    ec_pool_destroy(connections->pool);
+    connections->pool = NULL;
 }
 
 void connections_add(struct connections *connections, int socket_fd)
@@ -138,13 +154,16 @@ void connections_add(struct connections *connections, int socket_fd)
     if (connections->count >= limit)
         rc = ec_fail(&why, EC_ERR_LIMIT, "there are %u connections, allowed are %d",
                      connections->count, (int)limit);
-    if (rc == EC_OK && (connection = calloc(1, sizeof *connection)) == NULL)
+    if (rc == EC_OK && (connection = ec_pool_alloc(connections->pool)) == NULL)
         rc = ec_fail(&why, EC_ERR_MEMORY, "no memory for a connection");
-    if (rc == EC_OK)
+    if (rc == EC_OK) {
+        memset(connection, 0, sizeof *connection);
         rc = clients_connect(services->clients, socket_fd, &client_output, connection,
                              &connection->caller.client, &why);
+    }
     if (rc < 0) {
-        free(connection);
+        if (connection != NULL)
+            ec_pool_free(connections->pool, connection);
         turn_away(connections, socket_fd, &why);
         return;
     }
@@ -167,7 +186,7 @@ void connections_add(struct connections *connections, int socket_fd)
         TAILQ_REMOVE(&connections->all, connection, link);
         connections->count--;
         close(socket_fd);
-        free(connection);
+        ec_pool_free(connections->pool, connection);
     }
 }
 
@@ -610,7 +629,7 @@ static void on_closed(uv_handle_t *handle)
     struct connection *connection = handle->data;
 
     connection->all->handles--;
-    free(connection);
+    ec_pool_free(connection->all->pool, connection);
 }
 
 /* The connection is gone; its memory goes when libuv has let go of the handle. */

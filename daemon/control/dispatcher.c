@@ -11,6 +11,7 @@
 #include "control/reply.h"
 #include "daemon/config.h"
 #include "daemon/counters.h"
+#include "daemon/own_memory.h"
 #include "proto/tables/nearest.h"
 
 #define ID_BYTES_MAX 4096 /* a longer id is no id: its echo would take the room of the answer */
@@ -58,7 +59,8 @@ int dispatcher_init(struct dispatcher *dispatcher, struct services *services, st
     reply_writer_init(&dispatcher->reply, EC_LINE_BYTES - 1);
     reply_writer_init(&dispatcher->data, EC_LINE_BYTES / 2);
     reply_writer_init(&dispatcher->batch, EC_LINE_BYTES - 1);
-    return request_memory_init(&dispatcher->memory, why);
+    return request_memory_init(&dispatcher->memory, own_memory_sink(services->own_memory),
+                               own_memory_tag(services->own_memory, OWN_MEMORY_REQUESTS), why);
 }
 
 void dispatcher_finish(struct dispatcher *dispatcher)

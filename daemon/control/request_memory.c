@@ -1,11 +1,12 @@
 #include "control/request_memory.h"
 
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define KEPT_BYTES (256 * 1024) /* pages that a large request has touched beyond go back */
 
@@ -16,43 +17,51 @@ static void *tree_malloc(size_t bytes);
 static void tree_free(void *block);
 static bool has_escaped_nul(struct ec_json_span span);
 
-int request_memory_init(struct request_memory *memory, struct ec_error *why)
+int request_memory_init(struct request_memory *memory, struct ec_memory_sink *sink, uint32_t tag,
+                        struct ec_error *why)
 {
+    const struct ec_arena_desc desc = { .name = "requests",
+                                        .tag = tag,
+                                        .bytes = REQUEST_MEMORY_BYTES };
     cJSON_Hooks hooks = { .malloc_fn = tree_malloc, .free_fn = tree_free };
-    void *base = mmap(NULL, REQUEST_MEMORY_BYTES, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    int rc;
 
     *memory = (struct request_memory) { 0 };
-    if (base == MAP_FAILED)
-        return ec_fail(why, EC_ERR_MEMORY, "reserve %d bytes for requests: %s",
-                       REQUEST_MEMORY_BYTES, strerror(errno));
-    memory->base = base;
+    rc = ec_arena_create_in(sink, &desc, &memory->arena, why);
+    if (rc < 0)
+        return ec_error_prefix(why, rc, "memory for requests");
+    memory->base = ec_arena_alloc(memory->arena, 1, 0);
+    ec_arena_reset(memory->arena);
     cJSON_InitHooks(&hooks);
     return EC_OK;
 }
 
 void request_memory_finish(struct request_memory *memory)
 {
-    if (memory->base != NULL)
-        munmap(memory->base, REQUEST_MEMORY_BYTES);
+    ec_arena_destroy(memory->arena);
     *memory = (struct request_memory) { 0 };
 }
 
 void *request_memory_alloc(struct request_memory *memory, size_t bytes)
 {
-    const size_t align = _Alignof(max_align_t);
-    void *block = memory->base + memory->used;
+    unsigned char *block =
+        ec_arena_alloc(memory->arena, bytes > 0 ? bytes : 1, _Alignof(max_align_t));
 
-    if (bytes > REQUEST_MEMORY_BYTES - memory->used)
-        return NULL;
-    memory->used += (bytes + align - 1) / align * align; /* the whole is a multiple, too */
+    if (block != NULL)
+        memory->used = (size_t)(block - memory->base) + bytes;
     return block;
 }
 
+/* The arena keeps its pages; those that only a large request needs go back. */
 void request_memory_reset(struct request_memory *memory)
 {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t from = ((uintptr_t)memory->base + KEPT_BYTES + page - 1) & ~(page - 1);
+    const uintptr_t end = ((uintptr_t)memory->base + REQUEST_MEMORY_BYTES) & ~(page - 1);
+
+    ec_arena_reset(memory->arena);
     if (memory->used > KEPT_BYTES)
-        madvise(memory->base + KEPT_BYTES, REQUEST_MEMORY_BYTES - KEPT_BYTES, MADV_DONTNEED);
+        madvise((void *)from, end - from, MADV_DONTNEED);
     memory->used = 0;
 }
 

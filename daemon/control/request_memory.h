@@ -1,6 +1,6 @@
 /* request_memory.h - memory that lives as long as one request: unescaped parameters, JSON trees.
  *
- * A bump allocator over a reserved range, so that a request costs no malloc and everything is given
+ * An arena, so that a request costs no malloc and everything is given
  * back at once. cJSON allocates here, too: its hooks are global, so this is the one file that sets
  * them; they hand out this memory while a tree is built and never free any.
  *
@@ -12,17 +12,21 @@
 
 #include "foundation/error.h"
 #include "foundation/json/json_span.h"
+#include "foundation/memory/arena.h"
 
 #define REQUEST_MEMORY_BYTES (4 * 1024 * 1024)
 
 struct cJSON;
 
 struct request_memory {
-    unsigned char *base;
+    struct ec_arena *arena;
+    unsigned char *base; /* of its only chunk */
     size_t used;
 };
 
-int request_memory_init(struct request_memory *memory, struct ec_error *why);
+/* sink and tag: where it is counted; NULL: nowhere. */
+int request_memory_init(struct request_memory *memory, struct ec_memory_sink *sink, uint32_t tag,
+                        struct ec_error *why);
 void request_memory_finish(struct request_memory *memory); /* accepts a zeroed one */
 
 /* Aligned for anything. NULL when the 4 MiB are used up. */

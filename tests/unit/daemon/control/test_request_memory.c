@@ -11,7 +11,7 @@ static struct ec_error why;
 
 static void set_up(void)
 {
-    ck_assert_int_eq(request_memory_init(&memory, &why), EC_OK);
+    ck_assert_int_eq(request_memory_init(&memory, NULL, 0, &why), EC_OK);
 }
 
 static void tear_down(void)

@@ -1,0 +1,433 @@
+/* Who allocates is seen from outside by place, also after a SIGKILL; what only grows, is over its budget
+ * or allocates in every frame is a suspect; two moments can be compared; and other programs can read it. */
+#include <check.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <engine-core/clock.h>
+#include <engine-core/heap.h>
+#include <engine-core/pool.h>
+#include <engine-core/tracking.h>
+
+#include "support/daemon.h"
+#include "support/game.h"
+#include "support/reply.h"
+
+#define BUDGET 100000
+#define THIS_FILE "test_memory_sites.c"
+
+static struct daemon_process engine;
+static struct line_client operator;
+
+static void set_up(void)
+{
+    static const char *const arguments[] = { "--set", "memory.look_ms=10", "--set",
+                                             "memory.suspect_frames=40", NULL };
+
+    engine = (struct daemon_process) { 0 };
+    ck_assert_msg(daemon_start(&engine, arguments), "%s", engine.why);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    ck_assert_ptr_nonnull(line_client_hello(&operator, "operator"));
+}
+
+static void tear_down(void)
+{
+    line_client_close(&operator);
+    ck_assert_int_eq(daemon_stop(&engine), 0);
+}
+
+static const char *ask(const char *method, const char *format, int number)
+{
+    char params[256];
+
+    snprintf(params, sizeof params, format, number);
+    return line_client_call(&operator, method, params);
+}
+
+/* 300 blocks at one place, of which 100 are freed; 50 at another; then it waits. */
+static int hold_blocks(const struct game_side *side)
+{
+    struct ec_client *client = game_join("holder", engine.socket_path);
+    struct ec_heap *heap;
+    void *blocks[300];
+
+    GAME_CHECK(ec_tracking_start(client, 1, NULL) == EC_OK);
+    GAME_CHECK(ec_heap_create(&(struct ec_heap_desc) { .client = client, .name = "heap" }, &heap,
+                              NULL) == EC_OK);
+    for (int i = 0; i < 300; i++)
+        blocks[i] = EC_SITE(ec_alloc(heap, 64, EC_TAG_AI)); /* the first place */
+    for (int i = 0; i < 100; i++)
+        GAME_CHECK(ec_free(heap, blocks[i]) == EC_OK);
+    for (int i = 0; i < 50; i++)
+        GAME_CHECK(ec_alloc(heap, 5000, EC_TAG_UI) != NULL); /* without a word: by its stack */
+    game_say(side);
+    game_hear(side);
+    return 0;
+}
+
+static void check_holder(const char *line)
+{
+    ck_assert_int_eq(reply_number(line, "result/items/0/sampling/sample_bytes"), 1);
+    ck_assert_int_eq(reply_number(line, "result/items/0/sampling/lost"), 0);
+    ck_assert_int_eq(reply_number(line, "result/items/0/sites/0/bytes"), 50 * 5000);
+    ck_assert_int_eq(reply_number(line, "result/items/0/sites/0/count"), 50);
+    ck_assert_str_eq(reply_text(line, "result/items/0/sites/0/tag"), "ui");
+    ck_assert_int_eq(reply_number(line, "result/items/0/sites/1/bytes"), 200 * 64);
+    ck_assert_int_eq(reply_number(line, "result/items/0/sites/1/count"), 200);
+    ck_assert_int_eq(reply_number(line, "result/items/0/sites/1/total"), 300);
+    ck_assert_str_eq(reply_text(line, "result/items/0/sites/1/tag"), "ai");
+    ck_assert_ptr_nonnull(strstr(reply_text(line, "result/items/0/sites/1/where"), THIS_FILE ":"));
+    ck_assert_ptr_nonnull(
+        strstr(reply_text(line, "result/items/0/modules/0/path"), "integration-memory_sites"));
+}
+
+START_TEST(sites_are_told_of_a_live_process_and_of_a_killed_one)
+{
+    struct game game = game_start(hold_blocks, NULL);
+    const char *line;
+
+    game_await(&game);
+    check_holder(ask("memory.sites", "{\"pid\":%d}", game.pid));
+    line_client_call(&operator, "event.subscribe", "{\"types\":[\"client.left\"]}");
+    ck_assert_int_eq(game_kill(&game), -SIGKILL);
+    do
+        line = line_client_receive(&operator);
+    while (!line_has(line, "type", "\"client.left\""));
+    line = ask("memory.sites", "{\"pid\":%d}", game.pid);
+    ck_assert(line_has(line, "alive", "false"));
+    check_holder(line);
+    line = ask("memory.report", "{\"pid\":%d}", game.pid);
+    ck_assert_int_eq(reply_number(line, "result/items/0/sites/0/bytes"), 50 * 5000);
+}
+END_TEST
+
+START_TEST(leaks_are_listed_by_file_and_module)
+{
+    struct game game = game_start(hold_blocks, NULL);
+    char params[128];
+    const char *line;
+    int id;
+
+    game_await(&game);
+    id = (int)reply_number(ask("memory.sites", "{\"pid\":%d}", game.pid),
+                           "result/items/0/client_id");
+    line = ask("memory.leaks", "{\"client_id\":%d}", id);
+    ck_assert_int_eq(reply_number(line, "result/bytes"), 50 * 5000 + 200 * 64);
+    ck_assert_int_eq(reply_number(line, "result/count"), 250);
+    snprintf(params, sizeof params, "{\"client_id\":%d,\"filter\":\"nowhere\"}", id);
+    line = line_client_call(&operator, "memory.leaks", params);
+    ck_assert_int_eq(reply_number(line, "result/sites"), 0);
+    ck_assert_int_eq(reply_number(line, "result/bytes"), 0);
+    snprintf(params, sizeof params, "{\"client_id\":%d,\"filter\":\"memory_sites\"}", id);
+    line = line_client_call(&operator, "memory.leaks", params);
+    ck_assert_int_eq(reply_number(line, "result/count"), 250);
+    game_tell(&game);
+    ck_assert_int_eq(game_end(&game), 0);
+    ck_assert(line_has(line_client_call(&operator, "memory.leaks", "{\"client_id\":9999}"), "code",
+                       "-32005"));
+}
+END_TEST
+
+/* Itself: what ec_tracking_leaks writes. */
+static int list_leaks(const struct game_side *side)
+{
+    struct ec_client *client = game_join("leaker", engine.socket_path);
+    struct ec_pool *pool;
+    char text[8192];
+    int fds[2];
+    ssize_t bytes;
+
+    (void)side;
+    GAME_CHECK(pipe(fds) == 0);
+    GAME_CHECK(ec_tracking_leaks(client, NULL, fds[1]) == 0);
+    GAME_CHECK(ec_tracking_start(client, 1, NULL) == EC_OK);
+    GAME_CHECK(ec_pool_create(
+                   &(struct ec_pool_desc) { .client = client, .name = "pool", .block_bytes = 128 },
+                   &pool, NULL) == EC_OK);
+    for (int i = 0; i < 3; i++)
+        GAME_CHECK(EC_SITE(ec_pool_alloc(pool)) != NULL);
+    GAME_CHECK(ec_tracking_leaks(client, "no such module", fds[1]) == 0);
+    GAME_CHECK(ec_tracking_leaks(client, THIS_FILE, fds[1]) == 1);
+    bytes = read(fds[0], text, sizeof text - 1);
+    GAME_CHECK(bytes > 0);
+    text[bytes] = '\0';
+    GAME_CHECK(strstr(text, "384 bytes in 3 blocks at ") != NULL);
+    GAME_CHECK(strstr(text, "integration-memory_sites 0x") != NULL);
+    ec_tracking_stop(client);
+    GAME_CHECK(ec_pool_alloc(pool) != NULL);
+    GAME_CHECK(ec_tracking_leaks(client, NULL, fds[1]) == 1);
+    ec_pool_destroy(pool);
+    ec_client_destroy(client);
+    return 0;
+}
+
+START_TEST(a_program_lists_its_own_leaks)
+{
+    struct game game = game_start(list_leaks, NULL);
+
+    ck_assert_int_eq(game_end(&game), 0);
+}
+END_TEST
+
+/* Frames in which a pool only grows, a place allocates and frees, and a tag passes its budget. */
+static int grow(const struct game_side *side)
+{
+    struct ec_client *client = game_join("grower", engine.socket_path);
+    struct ec_heap *heap;
+    struct ec_pool *growing, *steady;
+    uint32_t loot;
+
+    GAME_CHECK(ec_tracking_start(client, 1, NULL) == EC_OK);
+    GAME_CHECK(ec_tag_register(client, "loot", BUDGET, &loot, NULL) == EC_OK);
+    GAME_CHECK(ec_heap_create(&(struct ec_heap_desc) { .client = client, .name = "heap" }, &heap,
+                              NULL) == EC_OK);
+    GAME_CHECK(ec_pool_create(
+                   &(struct ec_pool_desc) {
+                       .client = client, .name = "growing", .tag = loot, .block_bytes = 1024 },
+                   &growing, NULL) == EC_OK);
+    GAME_CHECK(ec_pool_create(
+                   &(struct ec_pool_desc) { .client = client, .name = "steady", .block_bytes = 64 },
+                   &steady, NULL) == EC_OK);
+    GAME_CHECK(ec_pool_alloc(steady) != NULL);
+    game_say(side);
+    for (;;) { /* until it is killed */
+        struct ec_frame frame;
+
+        ec_frame_begin(client, &frame);
+        GAME_CHECK(ec_pool_alloc(growing) != NULL);
+        GAME_CHECK(ec_free(heap, EC_SITE(ec_alloc(heap, 32, EC_TAG_AI))) == EC_OK);
+        ec_frame_end(&frame);
+        usleep(2000); /* a frame */
+    }
+    return 0;
+}
+
+static bool has_suspect(const char *line, const char *kind, const char *what)
+{
+    char path[128];
+
+    for (int i = 0; i < 16; i++) {
+        snprintf(path, sizeof path, "result/items/0/suspects/%d/kind", i);
+        if (reply_at(line, path).text == NULL)
+            return false;
+        if (strcmp(reply_text(line, path), kind) != 0)
+            continue;
+        snprintf(path, sizeof path, "result/items/0/suspects/%d/what", i);
+        if (strstr(reply_text(line, path), what) != NULL)
+            return true;
+    }
+    return false;
+}
+
+START_TEST(suspects_are_named_with_their_reason)
+{
+    struct game game = game_start(grow, NULL);
+    const char *line;
+
+    game_await(&game);
+    do /* each needs its frames; the test's own time limit is the only one */
+        line = ask("memory.report", "{\"pid\":%d}", game.pid);
+    while (!has_suspect(line, "growing", "growing") ||
+           !has_suspect(line, "every_frame", THIS_FILE ":") ||
+           !has_suspect(line, "over_budget", "loot"));
+    ck_assert(!has_suspect(line, "growing", "steady"));
+    ck_assert_ptr_nonnull(strstr(line, "have only grown for "));
+    ck_assert_ptr_nonnull(strstr(line, "more than its budget of 100000"));
+    line = line_client_call(&operator, "memory.stats", NULL);
+    ck_assert_ptr_nonnull(reply_at(line, "result/allocations_per_s").text);
+    ck_assert(!line_has(line, "allocations_per_s", "0"));
+    game_kill(&game);
+}
+END_TEST
+
+/* More of one site between the two words. */
+static int change(const struct game_side *side)
+{
+    struct ec_client *client = game_join("changer", engine.socket_path);
+    struct ec_heap *heap;
+
+    GAME_CHECK(ec_tracking_start(client, 1, NULL) == EC_OK);
+    GAME_CHECK(ec_heap_create(&(struct ec_heap_desc) { .client = client, .name = "heap" }, &heap,
+                              NULL) == EC_OK);
+    for (int round = 0; round < 2; round++) {
+        for (int i = 0; i < 10 + 90 * round; i++)
+            GAME_CHECK(EC_SITE(ec_alloc(heap, 100, EC_TAG_PHYSICS)) != NULL);
+        game_say(side);
+        game_hear(side);
+    }
+    return 0;
+}
+
+START_TEST(two_moments_are_compared)
+{
+    struct game game = game_start(change, NULL);
+    const char *line;
+    int id;
+
+    game_await(&game);
+    id =
+        (int)reply_number(ask("memory.tags", "{\"pid\":%d}", game.pid), "result/items/0/client_id");
+    line = ask("memory.snapshot", "{\"client_id\":%d,\"name\":\"before\"}", id);
+    ck_assert_int_eq(reply_number(line, "result/snapshot"), 1);
+    game_tell(&game);
+    game_await(&game);
+    ask("memory.snapshot", "{\"client_id\":%d}", id);
+    line = line_client_call(&operator, "memory.snapshot", "{\"diff\":[\"before\",2]}");
+    ck_assert_int_eq(reply_number(line, "result/sites/0/count"), 100);
+    ck_assert_int_eq(reply_number(line, "result/sites/0/total"), 100);
+    ck_assert_int_ge(reply_number(line, "result/sites/0/bytes"), 10000);
+    ck_assert_ptr_nonnull(strstr(reply_text(line, "result/sites/0/where"), THIS_FILE ":"));
+    ck_assert_int_eq(reply_number(line, "result/tags/tag=physics/count"), 100);
+    ck_assert_int_eq(reply_number(line, "result/before/snapshot"), 1);
+    line = line_client_call(&operator, "memory.snapshot", "{\"diff\":[2,\"before\"]}");
+    ck_assert_int_eq(reply_number(line, "result/sites/0/count"), -100);
+    ck_assert(line_has(line_client_call(&operator, "memory.snapshot", "{\"diff\":[1,77]}"), "code",
+                       "-32005"));
+    ck_assert(line_has(line_client_call(&operator, "memory.snapshot", "{\"diff\":[1]}"), "code",
+                       "-32602"));
+    ck_assert(line_has(line_client_call(&operator, "memory.snapshot", "{}"), "code", "-32602"));
+    game_tell(&game);
+    ck_assert_int_eq(game_end(&game), 0);
+}
+END_TEST
+
+START_TEST(the_daemon_reports_its_own_memory)
+{
+    const char *line = line_client_call(&operator, "memory.report", "{\"client_id\":0}");
+
+    ck_assert_str_eq(reply_text(line, "result/items/0/name"), "engine-cored");
+    ck_assert_int_gt(reply_number(line, "result/items/0/tags/tag=heap/bytes"), 0);
+    ck_assert_int_gt(reply_number(line, "result/items/0/tags/tag=requests/total"), 0);
+    ck_assert_int_gt(reply_number(line, "result/items/0/allocators/name=requests/capacity_bytes"),
+                     0);
+    ck_assert_int_ge(reply_number(line, "result/items/0/allocators/name=connections/count"), 1);
+}
+END_TEST
+
+/* ---- names, for a program without them --------------------------------------------------------- */
+
+/* Run a command of the shell; its output. */
+static const char *run(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static const char *run(const char *format, ...)
+{
+    static char output[65536];
+    char command[4096];
+    va_list arguments;
+    FILE *pipe;
+    size_t bytes;
+    int status;
+
+    va_start(arguments, format);
+    ck_assert_int_lt(vsnprintf(command, sizeof command, format, arguments), sizeof command);
+    va_end(arguments);
+    pipe = popen(command, "r");
+    ck_assert_ptr_nonnull(pipe);
+    bytes = fread(output, 1, sizeof output - 1, pipe);
+    output[bytes] = '\0';
+    status = pclose(pipe);
+    ck_assert_msg(status == 0, "%s: %d: %s", command, status, output);
+    return output;
+}
+
+START_TEST(a_stripped_program_is_explained_by_its_debug_file)
+{
+    const char *bin = getenv("EC_BIN_DIR"), *dir = engine.directory;
+    const char *text;
+    char id[64];
+
+    run("cp %s/preload_program %s/stripped && objcopy --only-keep-debug %s/stripped %s/it.debug && "
+        "strip --strip-all %s/stripped",
+        bin, dir, dir, dir, dir);
+    text = run("readelf -n %s/stripped | sed -n 's/.*Build ID: //p'", dir);
+    ck_assert_int_eq(sscanf(text, "%40s", id), 1);
+    text = run("cd %s && ENGINE_CORE_MALLOC_SAMPLE=1 %s/engine-ctl --socket %s run --at-once -- "
+               "%s/stripped forget 100",
+               dir, bin, engine.socket_path, dir);
+    text = run("%s/engine-ctl --socket %s mem-leaks 2 --filter stripped", bin, engine.socket_path);
+    ck_assert_msg(strstr(text, "stripped+0x") != NULL && strstr(text, "forget_here") == NULL, "%s",
+                  text);
+    run("mkdir -p %s/debug/.build-id/%.2s && mv %s/it.debug %s/debug/.build-id/%.2s/%s.debug", dir,
+        id, dir, dir, id, id + 2);
+    text = run("%s/engine-ctl --socket %s mem-leaks 2 --filter stripped --debug-dir %s/debug "
+               "--frames 3",
+               bin, engine.socket_path, dir);
+    ck_assert_msg(strstr(text, "forget_here (preload_program.c:") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, "main (preload_program.c:") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, "100.0 KiB") != NULL, "%s", text);
+
+    text = run("nm %s/preload_program | sed -n 's/^\\([0-9a-f]*\\) [tT] main$/0x\\1/p'", bin);
+    ck_assert_int_eq(sscanf(text, "%40s", id), 1);
+    text = run("%s/engine-ctl symbolize --debug-dir %s/debug %s/stripped %s", bin, dir, dir, id);
+    ck_assert_msg(strncmp(text, "main at ", 8) == 0, "%s", text);
+    text = run("echo '    %s/preload_program %s' | %s/engine-ctl symbolize", bin, id, bin);
+    ck_assert_msg(strstr(text, "main at ") != NULL, "%s", text);
+}
+END_TEST
+
+START_TEST(a_file_of_another_build_explains_nothing)
+{
+    const char *bin = getenv("EC_BIN_DIR");
+    const char *text = run("%s/engine-ctl symbolize --build-id 00112233 %s/preload_program 0x1000 "
+                           "2>&1; test $? -eq 1",
+                           bin, bin);
+
+    ck_assert_msg(strstr(text, "its build id differs") != NULL, "%s", text);
+    text = run("%s/engine-ctl symbolize /nonexistent 0x1000 2>&1; test $? -eq 1", bin);
+    ck_assert_msg(strstr(text, "the file is not there") != NULL, "%s", text);
+}
+END_TEST
+
+START_TEST(profiles_are_read_by_other_programs)
+{
+    const char *bin = getenv("EC_BIN_DIR"), *dir = engine.directory;
+    const char *text;
+
+    run("%s/engine-ctl --socket %s run --at-once --sample 1 -- %s/preload_program forget 100", bin,
+        engine.socket_path, bin);
+    text =
+        run("%s/engine-ctl --socket %s mem-profile 2 - --format folded", bin, engine.socket_path);
+    ck_assert_msg(strstr(text, "forget_here_(preload_program.c:") != NULL, "%s", text);
+    ck_assert_msg(strstr(text, ";main_(preload_program.c:") != NULL, "%s", text);
+    /* As profile.proto has it: sample types, strings, and functions by name. */
+    run("%s/engine-ctl --socket %s mem-profile 2 %s/heap.pb", bin, engine.socket_path, dir);
+    text = run("protoc --decode_raw < %s/heap.pb | grep -cE '^(1|2|3|4|5|6|11) \\{|^6: '", dir);
+    ck_assert_int_ge(atoi(text), 20);
+    text = run("protoc --decode_raw < %s/heap.pb | grep '^6: '", dir);
+    ck_assert_ptr_nonnull(strstr(text, "\"inuse_space\""));
+    ck_assert_ptr_nonnull(strstr(text, "\"forget_here\""));
+    ck_assert_ptr_nonnull(strstr(text, "preload_program.c\""));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("memory_sites");
+    TCase *sites = tcase_create("sites");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(sites, 60);
+    tcase_add_checked_fixture(sites, set_up, tear_down);
+    tcase_add_test(sites, sites_are_told_of_a_live_process_and_of_a_killed_one);
+    tcase_add_test(sites, leaks_are_listed_by_file_and_module);
+    tcase_add_test(sites, a_program_lists_its_own_leaks);
+    tcase_add_test(sites, suspects_are_named_with_their_reason);
+    tcase_add_test(sites, two_moments_are_compared);
+    tcase_add_test(sites, the_daemon_reports_its_own_memory);
+#ifdef EC_HAS_PRELOAD
+    tcase_add_test(sites, a_stripped_program_is_explained_by_its_debug_file);
+    tcase_add_test(sites, profiles_are_read_by_other_programs);
+    tcase_add_test(sites, a_file_of_another_build_explains_nothing);
+#endif
+    suite_add_tcase(suite, sites);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
