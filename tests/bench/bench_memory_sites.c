@@ -1,0 +1,219 @@
+/* bench_memory_sites.c - what it costs to know who allocates.
+ *
+ *   memory.shim_count      an unmodified program under the preload library, counters only, to without
+ *   memory.shim_sampled    the same with a call stack every 512 KiB
+ *   memory.shim_every      the same with a call stack at each allocation
+ *   memory.shim_heaptrack  the last to the same program under heaptrack
+ *   memory.report_us       the tags of a client with 64 threads and 64 tags read from outside, us
+ *   memory.report_ms       memory.report of the load with its 20 sites over the socket, ms
+ *
+ * The load replaces blocks of 16 to 1,024 bytes in a set of 10,000, at the end of twelve calls. It is this
+ * program again, started anew as whatever it is measured under. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "bench/harness.h"
+#include "proto/client_segment.h"
+#include "segment/telemetry.h"
+#include "support/daemon.h"
+
+#define LOAD "load"
+#define BLOCKS 10000
+#define REPLACEMENTS 40000 /* a run: some milliseconds */
+#define DEPTH 12
+#define TURNS 31
+#define READS 200
+#define HEAPTRACK "/usr/lib/heaptrack/libheaptrack_preload.so"
+
+struct under {
+    const char *library; /* NULL: nothing */
+    const char *sample;
+};
+
+static void *blocks[BLOCKS];
+static uint64_t seed = 88172645463325252ull;
+
+static uint64_t draw(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed;
+}
+
+/* A stack to walk: the compiler must neither inline it nor make a jump of the last call. */
+static __attribute__((noinline)) void *descend(size_t bytes, unsigned depth)
+{
+    void *block = depth > 0 ? descend(bytes, depth - 1) : malloc(bytes);
+
+    __asm__ volatile("" : : "r"(block) : "memory");
+    return block;
+}
+
+static double replace_blocks(void)
+{
+    const int64_t begin_ns = bench_ns();
+
+    for (int i = 0; i < REPLACEMENTS; i++) {
+        void **place = &blocks[draw() % BLOCKS];
+
+        free(*place);
+        *place = descend(16 + draw() % 1009, DEPTH);
+        *(volatile char *)*place = 1;
+    }
+    return (double)(bench_ns() - begin_ns) / REPLACEMENTS;
+}
+
+static int load(void)
+{
+    bench_pin(0);
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = descend(64, DEPTH);
+    replace_blocks();
+    bench_ready();
+    while (bench_next()) {
+        const long switches = bench_switches();
+        const double ns = replace_blocks();
+
+        bench_answer(ns, bench_switches() - switches);
+    }
+    return 0;
+}
+
+static void preload_library(char path[4096])
+{
+    snprintf(path, 4096, "%s/libengine-core-preload.so",
+             getenv("EC_LIB_DIR") != NULL ? getenv("EC_LIB_DIR") : "lib");
+}
+
+static void become_load(const void *context)
+{
+    const struct under *under = context;
+    char path[4096];
+
+    if (under->library != NULL && under->library[0] == '\0') {
+        preload_library(path);
+        setenv("LD_PRELOAD", path, 1);
+    } else if (under->library != NULL) {
+        if (access(under->library, R_OK) != 0)
+            bench_missing("heaptrack");
+        setenv("LD_PRELOAD", under->library, 1);
+        setenv("DUMP_HEAPTRACK_OUTPUT", "/dev/null", 1);
+    }
+    if (under->sample != NULL)
+        setenv("ENGINE_CORE_MALLOC_SAMPLE", under->sample, 1);
+    execl("/proc/self/exe", "bench_memory_sites", LOAD, (char *)NULL);
+    bench_fail("cannot start the load anew");
+}
+
+static void read_tags(const void *context)
+{
+    struct ec_client_segment *segment = mmap(NULL, sizeof *segment, PROT_READ | PROT_WRITE,
+                                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    struct ec_tag_report tags[EC_TAGS_MAX];
+
+    (void)context;
+    if (segment == MAP_FAILED)
+        bench_fail("no memory");
+    bench_pin(0);
+    atomic_store(&segment->threads_high, EC_THREADS_MAX);
+    for (unsigned thread = 0; thread < EC_THREADS_MAX; thread++)
+        for (unsigned tag = 0; tag < EC_TAGS_MAX; tag++)
+            atomic_store(&segment->threads[thread].tags[tag].allocs, 1 + tag);
+    bench_ready();
+    while (bench_next()) {
+        const long switches = bench_switches();
+        const int64_t begin_ns = bench_ns();
+
+        for (int i = 0; i < READS; i++)
+            if (ec_telemetry_tags(segment, tags) != EC_TAGS_MAX)
+                bench_fail("not all tags were read");
+        bench_answer((double)(bench_ns() - begin_ns) / 1000 / READS, bench_switches() - switches);
+    }
+}
+
+/* The load attaches to a daemon; then its report is asked for. */
+static void ask_report(const void *context)
+{
+    struct daemon_process daemon = { 0 };
+    struct line_client client;
+    char path[4096], command[8192];
+    FILE *program;
+
+    (void)context;
+    if (!daemon_start(&daemon, NULL) || !line_client_connect(&client, daemon.socket_path) ||
+        line_client_hello(&client, "bench") == NULL)
+        bench_fail("no daemon: %s", daemon.why);
+    preload_library(path);
+    snprintf(command, sizeof command,
+             "ENGINE_CORE_MALLOC_AT_ONCE=1 ENGINE_CORE_MALLOC_SAMPLE=1 ENGINE_CORE_SOCKET=%s "
+             "LD_PRELOAD=%s exec /proc/%d/exe " LOAD " >/dev/null",
+             daemon.socket_path, path, (int)getpid());
+    program = popen(command, "we"); /* waits for its first run */
+    if (program == NULL)
+        bench_fail("no load");
+    while (
+        !line_has(line_client_call(&client, "memory.report", "{\"client_id\":2}"), "alive", "true"))
+        ;
+    bench_ready();
+    while (bench_next()) {
+        const long switches = bench_switches();
+        const int64_t begin_ns = bench_ns();
+
+        line_client_call(&client, "memory.report", "{\"client_id\":2}");
+        bench_answer((double)(bench_ns() - begin_ns) / 1e6, bench_switches() - switches);
+    }
+    pclose(program); /* its stdin ends, and so does it */
+    line_client_close(&client);
+    daemon_stop(&daemon);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct under plain = { NULL, NULL }, count = { "", "0" },
+                              sampled = { "", "524288" }, every = { "", "1" },
+                              heaptrack = { HEAPTRACK, NULL };
+    static const struct {
+        struct bench_row row;
+        const struct under *ours, *peer;
+        const char *peer_name;
+    } rows[] = {
+        { { .name = "memory.shim_count", .unit = "ns", .op = "<=", .goal = 1.15, .pairs = TURNS },
+          &count,
+          &plain,
+          "without" },
+        { { .name = "memory.shim_sampled", .unit = "ns", .op = "<=", .goal = 1.2, .pairs = TURNS },
+          &sampled,
+          &plain,
+          "without" },
+        { { .name = "memory.shim_every", .unit = "ns", .op = "<=", .goal = 2.5, .pairs = TURNS },
+          &every,
+          &plain,
+          "without" },
+        { { .name = "memory.shim_heaptrack", .unit = "ns", .op = "<=", .goal = 0.2 },
+          &every,
+          &heaptrack,
+          "heaptrack" },
+    };
+    bool done = true;
+
+    if (argc > 1 && strcmp(argv[1], LOAD) == 0)
+        return load();
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        done &= bench_compare(
+            &rows[i].row,
+            &(struct bench_contender) {
+                .name = "engine-core", .run = become_load, .context = rows[i].ours },
+            &(struct bench_contender) {
+                .name = rows[i].peer_name, .run = become_load, .context = rows[i].peer });
+    done &= bench_compare(
+        &(struct bench_row) { .name = "memory.report_us", .unit = "us", .op = "<=", .goal = 20 },
+        &(struct bench_contender) { .name = "engine-core", .run = read_tags }, NULL);
+    done &= bench_compare(
+        &(struct bench_row) { .name = "memory.report_ms", .unit = "ms", .op = "<=", .goal = 5 },
+        &(struct bench_contender) { .name = "engine-core", .run = ask_report }, NULL);
+    return done ? 0 : 1;
+}
