@@ -3,6 +3,8 @@
 
 #include <check.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -95,6 +97,56 @@ START_TEST(a_refused_reservation_gives_everything_back)
 }
 END_TEST
 
+/* A load that finds no room waits for what is on its way back, and only then. */
+START_TEST(room_that_is_being_freed_is_waited_for)
+{
+    struct ec_error why = { 0 };
+    struct asset_heap_stats stats;
+    uint64_t offsets[7], again;
+
+    for (unsigned i = 0; i < 7; i++)
+        ck_assert_int_eq(asset_heap_reserve(&heap, 2u << 20, &offsets[i], &why), EC_OK);
+    for (unsigned round = 0; round < 50; round++) {
+        asset_heap_free_soon(&heap, offsets[round % 7], 2u << 20);
+        ck_assert_uint_eq(asset_heap_used(&heap), 12u << 20); /* counted as free at once */
+        ck_assert_msg(asset_heap_reserve(&heap, 2u << 20, &offsets[round % 7], &why) == EC_OK, "%s",
+                      why.text);
+    }
+    ck_assert_uint_eq(asset_heap_ordered(&heap), 50);
+    ck_assert_uint_eq(asset_heap_done(&heap), 50);
+    ck_assert_int_eq(asset_heap_reserve(&heap, 4u << 20, &again, &why), EC_ERR_MEMORY);
+    asset_heap_stats(&heap, &stats);
+    ck_assert_uint_eq(stats.virtual_bytes, HEAP_BYTES);
+    ck_assert_uint_eq(stats.used_bytes, 14u << 20);
+    ck_assert_uint_eq(stats.freeing_bytes, 0);
+    ck_assert_uint_eq(stats.resident_bytes, 14u << 20);
+    ck_assert_uint_eq(stats.used_bytes + stats.free_bytes, HEAP_BYTES - 4096);
+    ck_assert_uint_le(stats.largest_free_bytes, stats.free_bytes);
+}
+END_TEST
+
+static void count_call(void *context)
+{
+    atomic_fetch_add((atomic_uint *)context, 1);
+}
+
+START_TEST(the_end_of_all_frees_is_told)
+{
+    struct ec_error why = { 0 };
+    atomic_uint calls = 0;
+    uint64_t offset;
+
+    asset_heap_on_reclaimed(&heap, count_call, &calls);
+    ck_assert_int_eq(asset_heap_reserve(&heap, 4096, &offset, &why), EC_OK);
+    asset_heap_free_soon(&heap, offset, 4096);
+    while (atomic_load(&calls) == 0)
+        sched_yield();
+    ck_assert_uint_eq(asset_heap_done(&heap), asset_heap_ordered(&heap));
+    asset_heap_on_reclaimed(&heap, NULL, NULL);
+    ck_assert_uint_eq(memory(), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("asset heap");
@@ -106,6 +158,8 @@ int main(void)
     tcase_add_test(tcase, reserved_memory_is_there_and_freed_memory_is_gone);
     tcase_add_test(tcase, a_heap_without_room_says_so_and_keeps_nothing);
     tcase_add_test(tcase, a_refused_reservation_gives_everything_back);
+    tcase_add_test(tcase, room_that_is_being_freed_is_waited_for);
+    tcase_add_test(tcase, the_end_of_all_frees_is_told);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
