@@ -159,13 +159,21 @@ static uint32_t le32(const unsigned char *at)
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* Define and load everything that is expected, as one group, and compare each byte that a game sees. */
-static void load_all_and_compare(const char *kind)
+static struct ec_client *game_create(void)
 {
     const struct ec_client_desc desc = { .name = "game",
                                          .socket_path = daemon_process.socket_path };
-    struct ec_client *client;
+    struct ec_client *client = NULL;
     struct ec_error why = { 0 };
+
+    ck_assert_msg(ec_client_create(&desc, &client, &why) == EC_OK, "%s", why.text);
+    return client;
+}
+
+/* Define and load everything that is expected, as one group, and compare each byte that a game sees. */
+static void load_all_and_compare(const char *kind)
+{
+    struct ec_client *client;
     size_t at = (size_t)sprintf(params, "{\"group\":\"all\",\"resources\":[");
     const char *reply;
 
@@ -180,7 +188,7 @@ static void load_all_and_compare(const char *kind)
     reply = load("all");
     must(reply);
     ck_assert_int_eq(reply_number(reply, "result/loaded"), content_count);
-    ck_assert_msg(ec_client_create(&desc, &client, &why) == EC_OK, "%s", why.text);
+    client = game_create();
     for (unsigned i = 0; i < content_count; i++) {
         struct ec_resource_view view;
         ec_resource resource;
@@ -379,13 +387,10 @@ static void make_folder(const char *name)
 
 static void assert_holds(const char *name, const char *text)
 {
-    const struct ec_client_desc desc = { .name = "game",
-                                         .socket_path = daemon_process.socket_path };
+    struct ec_client *client = game_create();
     struct ec_resource_view view;
-    struct ec_client *client;
     ec_resource resource;
 
-    ck_assert_int_eq(ec_client_create(&desc, &client, NULL), EC_OK);
     ck_assert_int_eq(ec_resource_find(client, name, &resource), EC_OK);
     ck_assert_int_eq(ec_resource_acquire(client, resource, &view), EC_OK);
     ck_assert_uint_eq(view.bytes, strlen(text));
@@ -473,6 +478,87 @@ START_TEST(a_link_that_leaves_the_mount_is_refused)
 }
 END_TEST
 
+static void write_bytes(const char *name, const struct sample *sample)
+{
+    char file[300];
+    FILE *out;
+
+    snprintf(file, sizeof file, "%s/%s", daemon_process.directory, name);
+    out = fopen(file, "wb");
+    ck_assert_ptr_nonnull(out);
+    ck_assert_uint_eq(fwrite(sample->bytes, 1, sample->count, out), sample->count);
+    ck_assert_int_eq(fclose(out), 0);
+}
+
+/* ---- levels, and cooked ones ---- */
+
+static void assert_levels(const struct ec_resource_view *view)
+{
+    struct ec_resource_level last = { 0 }, beyond = ec_resource_level(view, view->levels);
+
+    ck_assert_uint_eq(view->levels, 7); /* 64 x 48 down to 1 x 1 */
+    ck_assert_uint_eq(view->channels, 4);
+    for (uint32_t i = 0; i < view->levels; i++) {
+        struct ec_resource_level level = ec_resource_level(view, i);
+        const unsigned char *pixel = level.data;
+
+        ck_assert_uint_eq(level.width, 64u >> i);
+        ck_assert_uint_eq(level.height, 48u >> i > 0 ? 48u >> i : 1);
+        ck_assert_uint_eq(level.stride, level.width * 4);
+        ck_assert_uint_eq(level.offset % 16, 0);
+        ck_assert_uint_ge(level.offset, last.offset + last.bytes);
+        ck_assert_uint_le(level.offset + level.bytes, view->bytes);
+        ck_assert_uint_eq(pixel[3], 255); /* the file has no alpha */
+        last = level;
+    }
+    ck_assert_uint_eq(last.offset + last.bytes, view->bytes);
+    ck_assert_ptr_null(beyond.data);
+    ck_assert_uint_eq(beyond.bytes, 0);
+    ck_assert_uint_eq(((const unsigned char *)view->data)[4 * 5], sample_pixel(5, 0, 0));
+}
+
+/* The same picture with the same options: decoded now, and decoded ahead of time. */
+START_TEST(a_game_gets_all_levels_of_a_picture_and_of_a_cooked_one)
+{
+    static const struct sample_shape shape = { .width = 64, .height = 48, .channels = 3 };
+    static const char *const names[] = { "plain", "cooked" };
+    struct ec_resource_view views[2];
+    struct ec_client *client;
+    struct sample sample;
+    char command[1024];
+
+    start(NULL);
+    make_folder("tree");
+    sample_png(&sample, &shape);
+    write_bytes("tree/plain", &sample);
+    sample_free(&sample);
+    snprintf(command, sizeof command,
+             "%s/engine-ctl cook %s/tree/plain %s/tree/cooked --levels 32 --channels 4 >/dev/null",
+             getenv("EC_BIN_DIR"), daemon_process.directory, daemon_process.directory);
+    ck_assert_int_eq(system(command), 0);
+    must(call("resource.mount", "{\"path\":\"%s/tree\"}", daemon_process.directory));
+    must(call("resource.define",
+              "{\"group\":\"g\",\"resources\":[{\"name\":\"plain\",\"kind\":\"image\","
+              "\"channels\":4,\"levels\":32},{\"name\":\"cooked\",\"kind\":\"image\"}]}"));
+    must(load("g"));
+    client = game_create();
+    for (unsigned i = 0; i < 2; i++) {
+        ec_resource resource;
+
+        ck_assert_int_eq(ec_resource_find(client, names[i], &resource), EC_OK);
+        ck_assert_int_eq(ec_resource_acquire(client, resource, &views[i]), EC_OK);
+        assert_levels(&views[i]);
+    }
+    ck_assert_uint_eq(views[0].bytes, views[1].bytes);
+    ck_assert_mem_eq(views[0].data, views[1].data, views[0].bytes);
+    ec_client_destroy(client);
+    remove_file("tree/plain");
+    remove_file("tree/cooked");
+    remove_file("tree");
+    stop();
+}
+END_TEST
+
 /* ---- damage ----------------------------------------------------------------------------------- */
 
 static uint32_t random_state;
@@ -501,18 +587,6 @@ static void damage(struct sample *sample, unsigned how)
         for (unsigned i = at; i < at + 4 && i < sample->count; i++)
             sample->bytes[i] = (unsigned char)random_below(256);
     }
-}
-
-static void write_bytes(const char *name, const struct sample *sample)
-{
-    char file[300];
-    FILE *out;
-
-    snprintf(file, sizeof file, "%s/%s", daemon_process.directory, name);
-    out = fopen(file, "wb");
-    ck_assert_ptr_nonnull(out);
-    ck_assert_uint_eq(fwrite(sample->bytes, 1, sample->count, out), sample->count);
-    ck_assert_int_eq(fclose(out), 0);
 }
 
 static void (*const makers[])(struct sample *sample,
@@ -690,6 +764,7 @@ int main(void)
     tcase_add_test(tcase, a_directory_over_an_archive_replaces_single_files);
     tcase_add_test(tcase, aliases_are_followed_when_a_resource_is_loaded);
     tcase_add_test(tcase, a_link_that_leaves_the_mount_is_refused);
+    tcase_add_test(tcase, a_game_gets_all_levels_of_a_picture_and_of_a_cooked_one);
     tcase_add_test(tcase, damaged_pictures_are_errors_that_leave_nothing);
     tcase_add_loop_test(tcase, damaged_archives_are_refused_or_read_and_the_rest_goes_on, 0,
                         sizeof archives / sizeof archives[0]);
