@@ -238,7 +238,9 @@ static void on_crash(int number, siginfo_t *info, void *context)
     pc = machine->uc_mcontext.pc;
     frame = machine->uc_mcontext.regs[29];
 #endif
-    if (file != NULL && atomic_load_explicit(&file->signal, memory_order_relaxed) == 0) {
+    /* Not that of a forked child, which has this mapping, too. */
+    if (file != NULL && getpid() == file->pid &&
+        atomic_load_explicit(&file->signal, memory_order_relaxed) == 0) {
         file->code = info->si_code;
         file->address = number == SIGABRT ? 0 : (uint64_t)(uintptr_t)info->si_addr;
         file->thread = (int32_t)syscall(SYS_gettid);
