@@ -7,7 +7,7 @@ SOAK_EVENTS ?= 20000000
 SOAK_OPERATIONS ?= 50000000
 SOAK_KILL_ROUNDS ?= 1000
 
-.PHONY: help run test soak bench install docs fmt lint clean packages-% build-%
+.PHONY: help run test soak bench install deb docs fmt lint clean packages-% build-%
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1 \2/p' Makefile | awk '{ word = $$2; $$1 = $$2 = ""; printf "make %-8s %s\n", word, $$0 }'
@@ -36,6 +36,11 @@ install: packages-build ## into DESTDIR and PREFIX (default /usr/local)
 	@cmake --build --preset release
 	@cmake --install build/release
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" -eq 0 ]; then ldconfig; fi
+
+deb: packages-build ## Debian packages in build/package: daemon, library, dev, tools
+	@cmake --preset package >/dev/null
+	@cmake --build --preset package
+	@cd build/package && cpack -G DEB >/dev/null && ls *.deb
 
 docs: packages-build build-release ## write docs/generated and docs/man from what the programs print
 	@.ci/generated-docs $(CURDIR)/build/release/bin/engine-cored write
