@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "daemon/fd_store.h"
 #include "daemon/heritage_text.h"
 #include "daemon/log.h"
 #include "daemon/services.h"
@@ -28,7 +29,7 @@ struct heritage {
     bool existed;
     uint64_t instance_before;
     uint32_t last_id_before[HERITAGE_IDS];
-    bool has_clock_before;
+    bool has_clock_before, ended_before;
     struct clock_heritage clock_before;
     struct heritage_content content;
     bool is_ours;   /* the socket is: nobody else writes the file */
@@ -76,7 +77,7 @@ void heritage_shutdown(struct services *services)
         return;
     if (services->heritage->retry != NULL)
         uv_close((uv_handle_t *)services->heritage->retry, on_closed);
-    heritage_destroy(services->heritage);
+    heritage_destroy(services->heritage, fd_store_is_used(services->fd_store));
     services->heritage = NULL;
 }
 
@@ -96,12 +97,17 @@ int heritage_create(const char *path, struct heritage **heritage, struct ec_erro
     return EC_OK;
 }
 
-void heritage_destroy(struct heritage *heritage)
+void heritage_destroy(struct heritage *heritage, bool stays)
 {
     if (heritage == NULL)
         return;
-    if (heritage->is_ours && heritage->content.lease_count == 0)
-        unlink(heritage->path);
+    if (heritage->is_ours && heritage->content.lease_count == 0) {
+        heritage->content.ended = true;
+        if (stays)
+            save(heritage);
+        else
+            unlink(heritage->path);
+    }
     heritage_content_finish(&heritage->content);
     free(heritage);
 }
@@ -130,9 +136,9 @@ void heritage_begin(struct heritage *heritage, uint64_t instance)
     save(heritage);
 }
 
-bool heritage_clock(const struct heritage *heritage, struct clock_heritage *clock)
+bool heritage_clock(const struct heritage *heritage, bool kept, struct clock_heritage *clock)
 {
-    if (heritage == NULL || !heritage->has_clock_before)
+    if (heritage == NULL || !heritage->has_clock_before || (heritage->ended_before && !kept))
         return false;
     *clock = heritage->clock_before;
     return true;
@@ -276,7 +282,9 @@ static void load(struct heritage *heritage)
         memcpy(heritage->last_id_before, found.last_id, sizeof found.last_id);
         heritage->has_clock_before = found.has_clock;
         heritage->clock_before = found.clock;
+        heritage->ended_before = found.ended;
         heritage->content = found;
+        heritage->content.ended = false;
         return;
     }
     heritage_content_finish(&found);

@@ -15,7 +15,8 @@
  *     heritage_lease_add(heritage, &lease);
  *
  * The file goes when the daemon ends in good order and nobody is attached. While somebody is, it stays,
- * because games outlive the daemon.
+ * because games outlive the daemon. Where descriptors are kept it stays, too, but counts only together
+ * with them: then it was a restart, and not a stop.
  *
  * Where there is no heritage (NULL, in tests of single modules) nothing was left and nothing is kept.
  *
@@ -39,7 +40,8 @@ void heritage_shutdown(struct services *services);
 
 /* For tests: the same without the rest of the daemon. path is that of the file. */
 int heritage_create(const char *path, struct heritage **heritage, struct ec_error *why);
-void heritage_destroy(struct heritage *heritage); /* removes the file when nobody has a lease */
+/* When nobody has a lease the file is removed, or, with stays, marked. */
+void heritage_destroy(struct heritage *heritage, bool stays);
 
 /* Whether an earlier run of this boot left something. */
 bool heritage_exists(const struct heritage *heritage);
@@ -69,8 +71,9 @@ struct clock_heritage {
     } clock[EC_STEP_CLOCKS_MAX];
 };
 
-/* What the run before left. Every value was checked: arithmetic can be done with it. */
-bool heritage_clock(const struct heritage *heritage, struct clock_heritage *clock);
+/* What the run before left. Every value was checked: arithmetic can be done with it. kept: its segments
+ * are there, too. */
+bool heritage_clock(const struct heritage *heritage, bool kept, struct clock_heritage *clock);
 void heritage_set_clock(struct heritage *heritage, const struct clock_heritage *clock);
 
 /* ---- ids ---- */

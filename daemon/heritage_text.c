@@ -135,6 +135,7 @@ void heritage_content_write(const struct heritage_content *content, struct ec_js
     ec_json_member_string(writer, "boot_id", content->boot_id);
     ec_json_member_hex64(writer, "instance", content->instance);
     ec_json_member_u64(writer, "runs", content->runs);
+    ec_json_member_boolean(writer, "ended", content->ended);
     write_object(writer, "last_ids", id_numbers, COUNT(id_numbers), content->last_id);
     if (content->has_clock)
         write_clock(writer, &content->clock);
@@ -305,6 +306,8 @@ static int read_all(struct ec_json_span root, struct heritage_content *content,
         return ec_fail(why, EC_ERR_PARAM, "instance: expected an id");
     if (ec_json_get_u64(member(root, "runs"), &runs) < 0 || runs > UINT32_MAX - 1)
         return ec_fail(why, EC_ERR_PARAM, "runs: expected a count");
+    if (ec_json_get_boolean(member(root, "ended"), &content->ended) < 0)
+        return ec_fail(why, EC_ERR_PARAM, "ended: expected true or false");
     content->runs = (uint32_t)runs;
     rc = read_numbers(member(root, "last_ids"), id_numbers, COUNT(id_numbers), content->last_id,
                       why);

@@ -15,6 +15,7 @@ struct heritage_content {
     char boot_id[HERITAGE_BOOT_ID_BYTES];
     uint64_t instance;
     uint32_t runs;
+    bool ended; /* in good order, and nobody was attached */
     bool has_clock;
     struct clock_heritage clock;
     uint32_t last_id[HERITAGE_IDS];

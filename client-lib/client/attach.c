@@ -22,15 +22,16 @@ static int end_params(struct ec_json_writer *params, char *text, struct ec_error
 
 int ec_client_hello(struct ec_client *client, bool *resume, struct ec_error *why)
 {
-    enum { PROTOCOL, INSTANCE, CLIENT_ID, RESUMED, MEMBERS };
-    static const char *const names[MEMBERS] = { "protocol", "instance", "client_id", "resumed" };
+    enum { PROTOCOL, INSTANCE, CLIENT_ID, RESUMED, USER, MEMBERS };
+    static const char *const names[MEMBERS] = { "protocol", "instance", "client_id", "resumed",
+                                                "uid" };
     struct ec_json_span values[MEMBERS];
     struct ec_json_fields fields = { .names = names, .values = values, .count = MEMBERS };
     struct ec_json_writer params;
     char text[PARAMS_BYTES];
     struct ec_call call = { .method = "core.hello", .params = text };
     int64_t protocol = 0;
-    uint64_t id = 0, instance = 0;
+    uint64_t id = 0, instance = 0, user = 0;
     int rc;
 
     ec_json_writer_init(&params, text, sizeof text - 1);
@@ -62,6 +63,9 @@ int ec_client_hello(struct ec_client *client, bool *resume, struct ec_error *why
     if (rc == EC_OK) {
         client->id = (uint32_t)id;
         client->instance = instance;
+        /* The kernel would tell who made the socket, which may have been the service manager. One of
+         * another user takes a doorbell of sockets; that is right for all. */
+        client->foreign_daemon = ec_json_get_u64(values[USER], &user) < 0 || user != geteuid();
         if (resume != NULL && ec_json_get_boolean(values[RESUMED], resume) < 0)
             *resume = false;
     }

@@ -267,7 +267,6 @@ static int make_segments(struct ec_client *client, struct ec_error *why)
     rc = ec_segment_init(&client->cursors, &desc, why);
     if (rc < 0)
         return rc;
-    client->foreign_daemon = ec_connection_peer_uid(client->connection) != geteuid();
     return ec_doorbell_init(&client->doorbell, client->foreign_daemon, why);
 }
 

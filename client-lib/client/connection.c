@@ -257,16 +257,6 @@ void ec_connection_abandon(struct ec_connection *connection)
     connection->stop_fd = -1; /* the service thread did not come along */
 }
 
-uid_t ec_connection_peer_uid(const struct ec_connection *connection)
-{
-    struct ucred peer;
-    socklen_t bytes = sizeof peer;
-
-    return getsockopt(connection->socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0
-               ? peer.uid
-               : (uid_t)-1;
-}
-
 int ec_connection_on(struct ec_connection *connection, const char *method, ec_notification_fn *fn,
                      void *context)
 {

@@ -61,9 +61,6 @@ void ec_connection_keep(struct ec_connection *connection);
 int ec_connection_fd(const struct ec_connection *connection);
 int ec_connection_dispatch(struct ec_connection *connection);
 
-/* The user that the daemon runs under; (uid_t)-1 when the kernel does not say. */
-uid_t ec_connection_peer_uid(const struct ec_connection *connection);
-
 bool ec_connection_is_open(const struct ec_connection *connection);
 /* How often it was made again. What a call arranged counts only if this is the same before and after. */
 uint64_t ec_connection_generation(struct ec_connection *connection);

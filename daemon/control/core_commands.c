@@ -102,6 +102,7 @@ int cmd_core_hello(struct request *request)
     ec_json_member_hex64(w, "instance", services->instance);
     ec_json_member_u64(w, "client_id", client->id);
     ec_json_member_boolean(w, "resumed", resumed);
+    ec_json_member_u64(w, "uid", geteuid());
     ec_json_member_string(w, "role", ec_role_name(client->role));
     write_features(w);
     write_limits(services->config, w);

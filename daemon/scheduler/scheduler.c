@@ -241,7 +241,8 @@ void scheduler_describe(const struct scheduler *scheduler, struct ec_json_writer
 int scheduler_init(struct services *services, struct ec_error *why)
 {
     struct clock_heritage heritage = { 0 };
-    bool has_heritage = heritage_clock(services->heritage, &heritage);
+    const bool kept = segments_are_kept(services->segments);
+    bool has_heritage = heritage_clock(services->heritage, kept, &heritage);
     struct scheduler_desc desc = {
         .page = segments_clock(services->segments),
         .priority = (int)config_integer(services->config, EC_CONFIG_scheduler_priority),
@@ -251,8 +252,8 @@ int scheduler_init(struct services *services, struct ec_error *why)
     };
     int rc;
 
-    if (segments_are_kept(services->segments))
-        has_heritage = succession_read_page(desc.page, &heritage) || has_heritage;
+    if (kept && has_heritage)
+        succession_read_page(desc.page, &heritage); /* if it cannot be used, the file can */
     if (has_heritage) {
         desc.heritage = &heritage;
         log_info("scheduler", "the clocks go on where the last run left them");

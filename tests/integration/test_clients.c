@@ -507,8 +507,9 @@ START_TEST(clients_that_come_and_die_leave_no_descriptors)
         kill_game(start_game("mayfly", attach_well));
         wait_until_unlisted("\"mayfly\"");
     }
-    line_client_call(&operator, "core.ping", NULL);
-    ck_assert_uint_eq(process_descriptors(engine.pid), before);
+    /* A record of a death keeps one a little longer, until the parent has collected its child. */
+    while (process_descriptors(engine.pid) > before) /* the test's own time-out ends this */
+        line_client_call(&operator, "core.ping", NULL);
 }
 END_TEST
 
