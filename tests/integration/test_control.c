@@ -305,7 +305,7 @@ START_TEST(reference_pages_are_printed)
         { "events", "## client.joined" },
     };
     const char *const arguments[] = { "--print", pages[_i][0], NULL };
-    char output[65536];
+    static char output[262144];
 
     ck_assert_int_eq(daemon_run(arguments, output, sizeof output), 0);
     ck_assert_msg(strstr(output, pages[_i][1]) != NULL, "%s", output);
