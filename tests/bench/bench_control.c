@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -231,31 +232,167 @@ static void start(const void *context)
     }
 }
 
+static long resident_kib(void)
+{
+    char path[64], line[256];
+    long rss_kib = 0;
+    FILE *status;
+
+    snprintf(path, sizeof path, "/proc/%d/status", (int)daemon_.pid);
+    status = fopen(path, "re");
+    while (status != NULL && fgets(line, sizeof line, status) != NULL)
+        if (strncmp(line, "VmRSS:", 6) == 0)
+            rss_kib = strtol(line + 6, NULL, 10);
+    if (status != NULL)
+        fclose(status);
+    if (rss_kib == 0)
+        bench_fail("%s has no VmRSS", path);
+    return rss_kib;
+}
+
 /* MiB that a daemon without assets and clients has resident. */
 static void idle_rss(const void *context)
 {
     (void)context;
     bench_ready();
     while (bench_next()) {
-        char path[64], line[256];
-        long rss_kib = 0;
-        FILE *status;
+        long rss_kib;
 
         if (!daemon_start(&daemon_, NULL))
             bench_fail("%s", daemon_.why);
-        snprintf(path, sizeof path, "/proc/%d/status", (int)daemon_.pid);
-        status = fopen(path, "re");
-        while (status != NULL && fgets(line, sizeof line, status) != NULL)
-            if (strncmp(line, "VmRSS:", 6) == 0)
-                rss_kib = strtol(line + 6, NULL, 10);
-        if (status != NULL)
-            fclose(status);
-        if (rss_kib == 0)
-            bench_fail("%s has no VmRSS", path);
+        rss_kib = resident_kib();
         if (daemon_stop(&daemon_) != 0)
             bench_fail("the daemon ended badly");
         daemon_ = (struct daemon_process) { 0 };
         bench_answer((double)rss_kib / 1024, 0);
+    }
+}
+
+/* ---- clients that never read, and clients that come and go ------------------------------------ */
+
+#define STALLED 4
+#define STALLED_LINES 4000 /* each with 1 KiB to be sent back */
+#define PINGS 2000
+#define VISITS_FIRST 1000
+#define VISITS 5000
+#define LEAK_REQUESTS 100000
+
+/* Ask for far more than they will ever read. */
+static void stall(struct line_client clients[STALLED])
+{
+    char line[1200];
+
+    snprintf(
+        line, sizeof line,
+        "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"core.ping\",\"params\":{\"x\":\"%01000d\"}}\n",
+        7);
+    for (int i = 0; i < STALLED; i++) {
+        if (!line_client_connect(&clients[i], daemon_.socket_path))
+            bench_fail("a client cannot connect");
+        for (int n = 0; n < STALLED_LINES; n++)
+            if (send(clients[i].fd, line, strlen(line), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+                break; /* the daemon does not read any more, as it should */
+    }
+}
+
+static int compare_ns(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+
+    return a < b ? -1 : a > b;
+}
+
+/* us that one ping in a hundred takes at least; context: whether others stand in the way. */
+static void ping_p99(const void *context)
+{
+    const bool *is_stalled = context;
+    static int64_t took_ns[PINGS];
+    struct line_client stalled[STALLED], client;
+
+    start_daemon(NULL);
+    if (*is_stalled)
+        stall(stalled);
+    if (!line_client_connect(&client, daemon_.socket_path))
+        bench_fail("a client cannot connect");
+    bench_ready();
+    while (bench_next()) {
+        for (int i = 0; i < PINGS; i++) {
+            const int64_t begin = bench_ns();
+
+            line_client_call(&client, "core.ping", "{}");
+            took_ns[i] = bench_ns() - begin;
+        }
+        qsort(took_ns, PINGS, sizeof took_ns[0], compare_ns);
+        bench_answer((double)took_ns[PINGS * 99 / 100] / 1000, 0);
+    }
+    daemon_stop(&daemon_);
+}
+
+/* MiB that four of them cost the daemon. */
+static void stalled_rss(const void *context)
+{
+    (void)context;
+    bench_ready();
+    while (bench_next()) {
+        struct line_client stalled[STALLED], client;
+        long before_kib;
+
+        start_daemon(NULL);
+        if (!line_client_connect(&client, daemon_.socket_path))
+            bench_fail("a client cannot connect");
+        line_client_call(&client, "core.ping", "{}");
+        before_kib = resident_kib();
+        stall(stalled);
+        line_client_call(&client, "core.ping", "{}");
+        bench_answer((double)(resident_kib() - before_kib) / 1024, 0);
+        line_client_close(&client);
+        for (int i = 0; i < STALLED; i++)
+            line_client_close(&stalled[i]);
+        daemon_stop(&daemon_);
+        daemon_ = (struct daemon_process) { 0 };
+    }
+}
+
+static void visit(unsigned times)
+{
+    struct line_client client;
+
+    while (times-- > 0) {
+        if (!line_client_connect(&client, daemon_.socket_path))
+            bench_fail("a client cannot connect");
+        line_client_hello(&client, "visitor");
+        line_client_close(&client);
+    }
+}
+
+/* KiB that visits and requests leave behind. */
+static void leak(const void *context)
+{
+    const struct control_bench *bench = context;
+
+    bench_ready();
+    while (bench_next()) {
+        struct ec_client *game;
+        struct load *load;
+        long before_kib;
+
+        start_daemon(NULL);
+        game = join(daemon_.socket_path);
+        load = load_open(&(struct load_desc) { .socket_path = daemon_.socket_path,
+                                               .protocol = &load_json,
+                                               .request = bench->request,
+                                               .connections = 1,
+                                               .pipeline = 16 });
+        load_run(load, LEAK_REQUESTS / 10);
+        visit(VISITS_FIRST);
+        before_kib = resident_kib();
+        load_run(load, LEAK_REQUESTS);
+        visit(VISITS);
+        bench_answer((double)(resident_kib() - before_kib), 0);
+        load_close(load);
+        ec_client_destroy(game);
+        daemon_stop(&daemon_);
+        daemon_ = (struct daemon_process) { 0 };
     }
 }
 
@@ -343,6 +480,7 @@ static void instructions(const void *context)
     "{\"jsonrpc\":\"2.0\",\"id\":1234567,\"method\":\"clock.get\",\"params\":{}}"                  \
     "                                   \n"
 
+static const bool is_stalled = true, is_alone = false;
 static const struct control_bench one = { EVENT_LIST, 1, 1 };
 static const struct control_bench fifty = { EVENT_LIST, 50, 1 };
 static const struct control_bench one_piped = { EVENT_LIST, 1, 16 };
@@ -396,6 +534,30 @@ static const struct {
         .pairs = 5,
         .shared = true },
       { .name = "engine-cored", .run = instructions, .context = &one },
+      { 0 } },
+    { { .name = "control.stalled_rss",
+        .unit = "MiB",
+        .op = "<=",
+        .goal = 2,
+        .pairs = 5,
+        .shared = true },
+      { .name = "engine-cored", .run = stalled_rss },
+      { 0 } },
+    { { .name = "control.stalled_p99",
+        .unit = "us",
+        .op = "<=",
+        .goal = 1.5,
+        .pairs = 11,
+        .shared = true },
+      { .name = "four clients never read", .run = ping_p99, .context = &is_stalled },
+      { .name = "nobody else", .run = ping_p99, .context = &is_alone } },
+    { { .name = "control.leak",
+        .unit = "KiB",
+        .op = "<=",
+        .goal = 256,
+        .pairs = 5,
+        .shared = true },
+      { .name = "engine-cored", .run = leak, .context = &one },
       { 0 } },
     { { .name = "control.start", .unit = "ms", .op = "<=", .goal = 50, .shared = true },
       { .name = "engine-cored", .run = start },

@@ -51,6 +51,7 @@ static const char *const reading[] = { /* a name a line, so that two may be adde
     "core.info",
     "core.ping",
     "event.list",
+    "event.port.sync",
     "event.reader.sync",
     "event.stats",
     "memory.report",
@@ -107,6 +108,7 @@ static const struct {
     { "event.port.open", GAME, "\"name\":\"rehearsed\",\"bytes\":65536,", NULL },
     { "event.port.close", GAME, "\"port_id\":%u,", &port_id },
     { "event.reader.open", GAME, "\"types\":\"*\",", NULL },
+    { "event.port.accept", GAME, "\"reader_id\":%u,\"port_id\":1,", &reader_id },
     { "event.reader.accept", GAME, "\"reader_id\":%u,\"port_id\":1,", &reader_id },
     { "event.reader.close", GAME, "\"reader_id\":%u,", &reader_id },
     { "resource.mount", OPERATOR, "\"path\":\"/\",\"at\":\"/rehearsed\",", NULL },
@@ -362,7 +364,8 @@ static const char *rehearse(size_t i)
 
     snprintf(params, sizeof params, cases[i].params,
              cases[i].number != NULL ? *cases[i].number : 0);
-    if (strcmp(cases[i].method, "event.reader.accept") == 0)
+    if (strcmp(cases[i].method, "event.reader.accept") == 0 ||
+        strcmp(cases[i].method, "event.port.accept") == 0)
         snprintf(params, sizeof params, "\"reader_id\":%u,\"port_id\":%u,", reader_id, port_id);
     snprintf(whole, sizeof whole, "{%s\"dry_run\":true}", params);
     if (cases[i].caller == VISITOR)

@@ -87,6 +87,8 @@ int json_socket_call(struct json_socket *connection, const char *method, const c
 
     *answer = (struct json_answer) { 0 };
     rc = send_request(connection, method, params, deadline_ms, why);
+    if (rc == EC_ERR_DISCONNECTED) /* it may have said why before: reading finds that, or the end */
+        rc = EC_OK;
     while (rc == EC_OK) {
         cJSON *message;
         const cJSON *id;

@@ -30,6 +30,7 @@ static const struct {
 #define WATCH_S_DEFAULT 1
 #define WATCH_S_MAX 86400
 #define TAGS_SHOWN 64
+#define LINE_WIDTH 100
 
 struct tag_sum {
     const char *name;
@@ -49,6 +50,7 @@ static void print_tags(FILE *out, const struct ctl *ctl, const cJSON *memory);
 static size_t sum_tags(const cJSON *memory, struct tag_sum sums[TAGS_SHOWN]);
 static void print_groups(FILE *out, const struct ctl *ctl, const cJSON *resources);
 static void print_line(FILE *out, const struct json_answer answers[PARTS]);
+static void print_fitting(FILE *out, const struct json_answer answers[PARTS]);
 static void replace_page(const char *page, unsigned *lines);
 
 int verb_status(struct ctl *ctl, const struct verb_input *input)
@@ -91,7 +93,7 @@ static int watch(struct ctl *ctl, long long seconds)
         if (rc == EXIT_DONE && ctl->json) {
             print_json(answers);
         } else if (rc == EXIT_DONE && !ctl->terminal) {
-            print_line(stdout, answers);
+            print_fitting(stdout, answers);
         } else if (rc == EXIT_DONE) {
             char *page = NULL;
             size_t bytes = 0;
@@ -338,6 +340,9 @@ static void print_line(FILE *out, const struct json_answer answers[PARTS])
             duration_text(p50, json_number(jitter, "p50")),
             duration_text(p99, json_number(jitter, "p99")));
 
+    /* What matters most comes first: the end of a long line is cut. */
+    fprintf(out, " | breaker %.0f %s", json_number(answers[BREAKER].tree, "level"),
+            breaker_level_name(json_number(answers[BREAKER].tree, "level")));
     cJSON_ArrayForEach(row, json_member(answers[EVENTS].tree, "items"))
     {
         const cJSON *latency = json_member(row, "latency_ns");
@@ -367,8 +372,29 @@ static void print_line(FILE *out, const struct json_answer answers[PARTS])
                 bytes_text(text, json_number(row, "bytes")), json_number(row, "hard_refs"));
         free(name);
     }
-    fprintf(out, " | breaker %.0f %s\n", json_number(answers[BREAKER].tree, "level"),
-            breaker_level_name(json_number(answers[BREAKER].tree, "level")));
+    fputc('\n', out);
+}
+
+/* The line, cut where the terminal ends, or at LINE_WIDTH where there is none: $COLUMNS may say more. */
+static void print_fitting(FILE *out, const struct json_answer answers[PARTS])
+{
+    const char *columns = getenv("COLUMNS");
+    long long width = LINE_WIDTH;
+    char *line = NULL;
+    size_t bytes = 0, end = 0;
+    FILE *whole = open_memstream(&line, &bytes);
+
+    print_line(whole, answers);
+    fclose(whole);
+    if (columns != NULL)
+        verb_number(columns, 40, 10000, &width);
+    while (end + 1 < bytes && end < (size_t)width)
+        end++;
+    if (end + 1 < bytes) /* what is cut ends between two words */
+        while (end > 0 && line[end] != ' ')
+            end--;
+    fprintf(out, "%.*s\n", (int)end, line);
+    free(line);
 }
 
 /* Lines are not wrapped and the page ends where the window does, so that going up by the number of
