@@ -9,7 +9,6 @@
  * lock. */
 #include "foundation/memory/debug.h"
 
-#include <execinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include "foundation/memory/debug_text.h"
 #include "foundation/memory/frame_list.h"
 #include "foundation/memory/shared_row.h"
+#include "foundation/memory/stack_trace.h"
 
 #define ALIGN_DEFAULT 16
 #define ALIGN_MAX 4096
@@ -29,7 +29,6 @@
 #define PATROL_DEFAULT 10
 #define FRONT_MIN 32
 #define TEXT_BYTES 8192
-#define OWN_FRAMES 4 /* of this file, at most, at the innermost end of a stack */
 
 struct record {
     struct ec_debug_block block;
@@ -38,8 +37,8 @@ struct record {
     size_t room_bytes;
     size_t front_bytes;
     size_t align;
-    bool told;      /* a fault of it, which is not told again by the patrol */
-    void *frames[]; /* stack_depth of the allocation, and as many of the free */
+    bool told;         /* a fault of it, which is not told again by the patrol */
+    uint64_t frames[]; /* stack_depth of the allocation, and as many of the free */
 };
 
 struct list {
@@ -70,7 +69,7 @@ struct claim {
 static int check_desc(const struct ec_debug_desc *desc, struct ec_error *why);
 static void *alloc(struct ec_debug *debug, uint64_t array_count, size_t bytes, size_t align,
                    const struct ec_debug_call *call);
-static void keep_call(struct ec_debug_call *to, const struct ec_debug_call *call, void **frames);
+static void keep_call(struct ec_debug_call *to, const struct ec_debug_call *call, uint64_t *frames);
 static struct record *record_of(struct ec_debug *debug, const void *address);
 static int free_block(struct ec_debug *debug, void *address, const struct claim *claim,
                       const struct ec_debug_call *call);
@@ -103,7 +102,7 @@ static void watch_forks(void)
 /* A call with room for its frames. */
 struct call {
     struct ec_debug_call is;
-    void *frames[EC_DEBUG_STACK_MAX + OWN_FRAMES];
+    uint64_t frames[EC_DEBUG_STACK_MAX];
 };
 
 /* gettid is a system call, so each thread asks once. */
@@ -115,29 +114,14 @@ static int thread_id(void)
 }
 
 /* The call as it is, from the caller of a function of the public header on. */
-static __attribute__((noinline)) void note_call(const struct ec_debug *debug, const char *file,
-                                                unsigned line, const void *caller,
-                                                struct call *call)
+static void note_call(const struct ec_debug *debug, const char *file, unsigned line,
+                      const void *caller, struct call *call)
 {
-    int count, own = 0;
-
     call->is = (struct ec_debug_call) {
         .file = file, .line = line, .thread = thread_id(), .stack = call->frames
     };
-    if (debug->desc.no_stack)
-        return;
-    count = backtrace(call->frames, (int)debug->desc.stack_depth + OWN_FRAMES);
-    while (own < count && call->frames[own] != caller)
-        own++;
-    if (own == count) { /* the unwinder did not get there */
-        call->frames[0] = (void *)(uintptr_t)caller;
-        call->is.depth = 1;
-        return;
-    }
-    call->is.stack = call->frames + own;
-    call->is.depth = (unsigned)(count - own);
-    if (call->is.depth > debug->desc.stack_depth)
-        call->is.depth = debug->desc.stack_depth;
+    if (!debug->desc.no_stack)
+        call->is.depth = ec_stack_unwind(call->frames, debug->desc.stack_depth, caller);
 }
 
 #define CALLER __builtin_return_address(0)
@@ -147,7 +131,6 @@ int ec_debug_create_in(struct ec_memory_sink *sink, const struct ec_debug_desc *
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct ec_debug *made;
-    void *frame;
     int rc = check_desc(desc, why);
 
     *debug = NULL;
@@ -166,7 +149,7 @@ int ec_debug_create_in(struct ec_memory_sink *sink, const struct ec_debug_desc *
     if (desc->patrol_permille == 0)
         made->desc.patrol_permille = PATROL_DEFAULT;
     pthread_once(&once, watch_forks);
-    backtrace(&frame, 1); /* loads what it needs now, and not in the first allocation */
+    ec_stack_trace_prepare();
     pthread_mutex_init(&made->lock, NULL);
     ec_block_table_init(&made->table);
     ec_shared_row_init(&made->row, sink, desc->name, EC_ALLOCATOR_DEBUG, desc->tag);
@@ -466,7 +449,7 @@ fail:
 }
 
 /* Copy a call, with its frames to where they stay. */
-static void keep_call(struct ec_debug_call *to, const struct ec_debug_call *call, void **frames)
+static void keep_call(struct ec_debug_call *to, const struct ec_debug_call *call, uint64_t *frames)
 {
     *to = *call;
     to->stack = frames;

@@ -13,7 +13,7 @@ struct line {
 
 static void add(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add_place(struct line *line, const struct ec_debug_call *call);
-static void add_frame(struct line *line, const void *address);
+static void add_frame(struct line *line, uint64_t frame);
 static void add_call(struct line *line, const char *what, const struct ec_debug_call *call);
 
 const char *ec_fault_kind_name(enum ec_fault_kind kind)
@@ -91,7 +91,7 @@ bool ec_debug_call_is_of(const struct ec_debug_call *call, const char *module)
     for (unsigned i = 0; i < call->depth; i++) {
         Dl_info info;
 
-        if (dladdr(call->stack[i], &info) != 0 && info.dli_fname != NULL &&
+        if (dladdr((const void *)(uintptr_t)call->stack[i], &info) != 0 && info.dli_fname != NULL &&
             strstr(info.dli_fname, module) != NULL)
             return true;
     }
@@ -121,8 +121,9 @@ static void add_place(struct line *line, const struct ec_debug_call *call)
 }
 
 /* The offset is one before the return address, so that it is in the line of the call. */
-static void add_frame(struct line *line, const void *address)
+static void add_frame(struct line *line, uint64_t frame)
 {
+    const void *const address = (const void *)(uintptr_t)frame;
     Dl_info info;
     const char *name;
 

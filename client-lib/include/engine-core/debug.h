@@ -62,7 +62,7 @@ struct ec_debug_call {
     unsigned line;
     int thread; /* as gettid says */
     unsigned depth;
-    void *const *stack; /* depth return addresses, the innermost first */
+    const uint64_t *stack; /* depth return addresses, the innermost first */
 };
 
 struct ec_debug_block {
