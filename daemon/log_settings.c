@@ -139,9 +139,9 @@ static int parse_sinks(const struct config *config, struct log_sinks_desc *desc,
     snprintf(desc->journal, sizeof desc->journal, "%s",
              config_string(config, EC_CONFIG_log_journal));
     while (next_word(&list, word)) {
-        if (strcmp(word, "auto") == 0 && log_journal_is_stderr())
-            desc->to_journal = true;
-        else if (strcmp(word, "auto") == 0 || strcmp(word, "stderr") == 0)
+        if (strcmp(word, "auto") == 0)
+            strcpy(word, log_journal_is_stderr() ? "journal" : "stderr");
+        if (strcmp(word, "stderr") == 0)
             desc->to_stderr = true;
         else if (strcmp(word, "file") == 0)
             desc->to_file = true;

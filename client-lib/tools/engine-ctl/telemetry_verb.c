@@ -29,7 +29,7 @@ int verb_telemetry_get(struct ctl *ctl, const struct verb_input *input)
 
 int verb_telemetry_tail(struct ctl *ctl, const struct verb_input *input)
 {
-    long long interval_ns = 1000000000;
+    long long interval_ns = 1000000000, interval_ms;
     cJSON *params;
 
     if (check_topic(input->arguments[0]) != EXIT_DONE)
@@ -38,8 +38,9 @@ int verb_telemetry_tail(struct ctl *ctl, const struct verb_input *input)
         (!duration_parse(input->options[INTERVAL], &interval_ns) || interval_ns < 10000000))
         return ctl_fail(EXIT_USAGE, "telemetry tail: --interval is \"%s\", expected 10ms or more",
                         input->options[INTERVAL]);
+    interval_ms = interval_ns / 1000000;
     params = cJSON_CreateObject();
-    cJSON_AddNumberToObject(params, "interval_ms", (double)(interval_ns / 1000000));
+    cJSON_AddNumberToObject(params, "interval_ms", (double)interval_ms);
     add_topic(params, input->arguments[0]);
     return ctl_follow(ctl, "telemetry.subscribe", params, "telemetry", take_sample, NULL);
 }

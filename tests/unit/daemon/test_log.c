@@ -254,6 +254,85 @@ START_TEST(a_reader_that_stands_still_loses_lines_and_blocks_nobody)
 }
 END_TEST
 
+START_TEST(a_module_may_have_its_own_level)
+{
+    ck_assert_int_eq(log_set_module_level("loud", LOG_LEVEL_DEBUG), EC_OK);
+    ck_assert_int_eq(log_set_module_level("quiet", LOG_LEVEL_ERROR), EC_OK);
+    ck_assert_int_eq(log_level_of("loud"), LOG_LEVEL_DEBUG);
+    ck_assert_int_eq(log_level_of("other"), LOG_LEVEL_INFO);
+    log_debug("loud", "first");
+    log_debug("other", "second");
+    log_warning("quiet", "third");
+    log_error("quiet", "fourth");
+    log_clear_module_levels();
+    log_debug("loud", "fifth");
+    log_warning("quiet", "sixth");
+    close(STDERR_FILENO);
+    char *text = read_all();
+
+    ck_assert_msg(count_of(text, "first") == 1 && count_of(text, "second") == 0 &&
+                      count_of(text, "third") == 0 && count_of(text, "fourth") == 1 &&
+                      count_of(text, "fifth") == 0 && count_of(text, "sixth") == 1,
+                  "%s", text);
+    free(text);
+}
+END_TEST
+
+START_TEST(more_modules_than_there_is_room_for_are_refused)
+{
+    char name[16];
+    int rc = EC_OK;
+
+    for (int i = 0; i < 100 && rc == EC_OK; i++) {
+        snprintf(name, sizeof name, "module%d", i);
+        rc = log_set_module_level(name, LOG_LEVEL_ERROR);
+    }
+    ck_assert_int_eq(rc, EC_ERR_LIMIT);
+    ck_assert_str_eq(log_module_at(0), "module0");
+    ck_assert_int_eq(log_level_of("module0"), LOG_LEVEL_ERROR);
+}
+END_TEST
+
+static void count_tap(void *context)
+{
+    ++*(unsigned *)context;
+}
+
+START_TEST(the_last_lines_can_be_read_later)
+{
+    struct log_line lines[8];
+    unsigned taps = 0;
+    uint64_t sequence = 0;
+
+    log_set_tap(count_tap, &taps);
+    for (int i = 0; i < 300; i++)
+        log_info("main", "line %d", i);
+    log_set_tap(NULL, NULL);
+    ck_assert_uint_eq(taps, 300);
+    ck_assert_uint_eq(log_read(&sequence, lines, 8), 8); /* of 256 that are kept */
+    ck_assert_uint_eq(lines[0].sequence, 45);
+    ck_assert_str_eq(lines[0].text, "line 44");
+    ck_assert_str_eq(lines[0].module, "main");
+    ck_assert_uint_eq(sequence, 52);
+    sequence = 299;
+    ck_assert_uint_eq(log_read(&sequence, lines, 8), 1);
+    ck_assert_str_eq(lines[0].text, "line 299");
+    ck_assert_uint_eq(log_read(&sequence, lines, 8), 0);
+    ck_assert_uint_eq(sequence, 300);
+}
+END_TEST
+
+START_TEST(the_raw_log_needs_nothing)
+{
+    log_raw("raw\n");
+    close(STDERR_FILENO);
+    char *text = read_all();
+
+    ck_assert_str_eq(text, "raw\n");
+    free(text);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("log");
@@ -273,6 +352,10 @@ int main(void)
     tcase_add_test(tcase, errno_is_left_alone);
     tcase_add_test(tcase, lines_of_many_threads_are_written_whole_in_order_or_counted_as_lost);
     tcase_add_test(tcase, a_reader_that_stands_still_loses_lines_and_blocks_nobody);
+    tcase_add_test(tcase, a_module_may_have_its_own_level);
+    tcase_add_test(tcase, more_modules_than_there_is_room_for_are_refused);
+    tcase_add_test(tcase, the_last_lines_can_be_read_later);
+    tcase_add_test(tcase, the_raw_log_needs_nothing);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
