@@ -51,6 +51,11 @@ int clients_init(struct services *services, struct ec_error *why)
 
     if (clients == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "clients: %s", strerror(errno));
+    if (peer_roles_parse(config_string(services->config, EC_CONFIG_control_roles), &clients->roles,
+                         why) < 0) {
+        free(clients);
+        return why->code;
+    }
     clients->services = services;
     group = getgrnam(name); /* now and not at each accept: a look-up may block */
     if (group != NULL) {
@@ -107,8 +112,11 @@ int clients_connect(struct clients *clients, int socket_fd, const struct client_
     if (rc < 0)
         return rc;
     role = peer_role(&peer, geteuid(), clients->has_group ? &clients->group : NULL);
+    if (peer_roles_of(&clients->roles, &peer) > role)
+        role = peer_roles_of(&clients->roles, &peer);
     if (role == EC_ROLE_NONE)
-        rc = ec_fail(why, EC_ERR_PERMISSION, "uid %u is neither the daemon's nor in group %s",
+        rc = ec_fail(why, EC_ERR_PERMISSION,
+                     "process %d of uid %u is neither the daemon's nor in group %s", (int)peer.pid,
                      (unsigned)peer.uid,
                      config_string(clients->services->config, EC_CONFIG_control_group));
     if (rc == EC_OK && role != EC_ROLE_OPERATOR)

@@ -13,6 +13,7 @@
 #include "clients/attachment.h"
 #include "clients/clients.h"
 #include "clients/closed.h"
+#include "clients/peer_roles.h"
 #include "clients/peer.h"
 
 #define CLIENTS_HOOKS_MAX 16
@@ -44,6 +45,7 @@ struct clients {
     uint32_t last_id;
     gid_t group; /* of control.group */
     bool has_group;
+    struct peer_roles roles; /* of control.roles */
     struct {
         struct client_hooks hooks;
         void *context;

@@ -16,6 +16,7 @@
 #include "daemon/log.h"
 #include "daemon/own_memory.h"
 #include "foundation/memory/pool.h"
+#include "foundation/real_time.h"
 
 #define PAUSE_BYTES 65536     /* unsent output above which a client is not read from; with a low */
 #define PAUSE_SHARE 4         /* control.output_bytes it is this part of that */
@@ -195,9 +196,12 @@ static void turn_away(struct connections *connections, int socket_fd, const stru
     const struct ec_json_span no_id = { 0 };
     struct ec_json_writer reply;
     char line[EC_ERROR_TEXT_BYTES * 6 + 128]; /* every byte may need an escape */
+    uint64_t kept_back;
 
     counters_add(connections->services->counters, EC_COUNTER_refused, 1);
-    log_warning("control", "a connection was refused: %s", why->text);
+    if (log_limit_allows(&connections->refusals, ec_real_ns(), &kept_back))
+        log_warning("control", "a connection was refused: %s; %llu more were not logged", why->text,
+                    (unsigned long long)kept_back);
     ec_json_writer_init(&reply, line, sizeof line);
     reply_error(&reply, no_id, why->code, why->text, NULL);
     ec_json_line_end(&reply);

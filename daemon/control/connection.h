@@ -32,8 +32,9 @@ struct connections {
     unsigned deadlines;             /* connections that have one */
     uv_prepare_t before_sleep;
     uv_timer_t deadline_timer;
-    struct ec_pool *pool; /* of connections */
-    char *read_buffer;    /* READ_BYTES, shared: it is empty between two wakes */
+    struct ec_pool *pool;      /* of connections */
+    struct log_limit refusals; /* of whole connections */
+    char *read_buffer;         /* READ_BYTES, shared: it is empty between two wakes */
 };
 
 /* Returns EC_OK, EC_ERR_MEMORY. */

@@ -252,11 +252,11 @@ static void write_counters(const struct counters *counters, struct ec_json_write
 {
     ec_json_member_object(writer, "counters");
     for (size_t i = 0; i < EC_COUNTERS; i++)
-        ec_json_member_u64(
-            writer, ec_counters[i].name,
-            i == EC_COUNTER_log_lost        ? log_lost()
-            : i == EC_COUNTER_log_sink_lost ? log_sink_lost()
-                                            : counters_get(counters, (enum ec_counter_id)i));
+        ec_json_member_u64(writer, ec_counters[i].name,
+                           i == EC_COUNTER_log_lost ? log_lost()
+                           : i == EC_COUNTER_log_sink_lost
+                               ? log_sink_lost()
+                               : counters_get(counters, (enum ec_counter_id)i));
     ec_json_object_end(writer);
 }
 

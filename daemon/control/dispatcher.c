@@ -11,7 +11,9 @@
 #include "control/reply.h"
 #include "daemon/config.h"
 #include "daemon/counters.h"
+#include "daemon/log.h"
 #include "daemon/own_memory.h"
+#include "foundation/real_time.h"
 #include "proto/tables/nearest.h"
 
 #define ID_BYTES_MAX 4096 /* a longer id is no id: its echo would take the room of the answer */
@@ -47,6 +49,8 @@ static int check_request(const struct ec_json_span values[FIELDS], struct ec_err
 static int prepare(struct dispatcher *dispatcher, const struct call *call,
                    const struct ec_json_span values[FIELDS], const struct line_rights *rights,
                    int *command, struct ec_error *why);
+static void log_refusal(struct dispatcher *dispatcher, const struct client *client,
+                        const struct ec_command_row *row);
 static int fail_method(struct ec_json_span name, struct ec_error *why);
 static void complain_of_fault(struct dispatcher *dispatcher, struct caller *caller, int code,
                               const struct ec_json_fault *fault);
@@ -313,6 +317,8 @@ static int prepare(struct dispatcher *dispatcher, const struct call *call,
         return ec_fail(why, EC_ERR_LIMIT, "%u requests are unanswered, allowed are %d",
                        call->caller->waiting, (int)in_flight);
     if (client->role < row->role)
+        log_refusal(dispatcher, client, row);
+    if (client->role < row->role)
         return ec_fail(why, EC_ERR_PERMISSION, "%s needs the role %s, this client is %s",
                        row->method, ec_role_name(row->role), ec_role_name(client->role));
     if (rights != NULL && rights->fault != NULL)
@@ -331,6 +337,20 @@ static int prepare(struct dispatcher *dispatcher, const struct call *call,
         return ec_fail(why, EC_ERR_PARAM, "%s takes its parameters by name", row->method);
     return binding_bind(&dispatcher->methods, found, values[FIELD_PARAMS], &dispatcher->memory,
                         dispatcher->params, &dispatcher->data, why);
+}
+
+/* With who it was; strangers cannot fill the log with it. */
+static void log_refusal(struct dispatcher *dispatcher, const struct client *client,
+                        const struct ec_command_row *row)
+{
+    uint64_t kept_back;
+
+    if (log_limit_allows(&dispatcher->refusals, ec_real_ns(), &kept_back))
+        log_warning("control",
+                    "%s was refused to client %u (pid %d, uid %u): it is %s; %llu more were not "
+                    "logged",
+                    row->method, client->id, (int)client->pid, (unsigned)client->uid,
+                    ec_role_name(client->role), (unsigned long long)kept_back);
 }
 
 static int fail_method(struct ec_json_span name, struct ec_error *why)

@@ -17,6 +17,7 @@
 
 #include "control/methods.h"
 #include "control/request_memory.h"
+#include "daemon/log_limit.h"
 #include "daemon/request.h"
 #include "proto/line.h"
 
@@ -45,6 +46,7 @@ struct dispatcher {
     handler_fn *const *handlers; /* of each command; a test puts in its own */
     struct methods methods;
     struct request_memory memory;
+    struct log_limit refusals;   /* of methods that the caller's role may not call */
     struct ec_json_writer reply; /* the answer being written, one text */
     struct ec_json_writer data;  /* of its error */
     struct ec_json_writer batch; /* the answers of a batch so far; bytes only */

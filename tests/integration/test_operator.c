@@ -293,33 +293,84 @@ START_TEST(a_log_file_is_turned_over)
 }
 END_TEST
 
-/* Roles of other uids; needs root to become them. */
-START_TEST(uids_have_the_roles_that_they_should)
+/* Run engine-ctl as another uid. */
+static int ctl_as(unsigned uid, const char *words)
 {
     char command[1024];
+    size_t used;
+    FILE *pipe;
+
+    snprintf(command, sizeof command,
+             "setpriv --reuid %u --regid %u --clear-groups %s/engine-ctl --socket %s %s 2>&1", uid,
+             uid, getenv("EC_BIN_DIR"), engine.socket_path, words);
+    pipe = popen(command, "r");
+    ck_assert_ptr_nonnull(pipe);
+    used = fread(output, 1, sizeof output - 1, pipe);
+    output[used] = '\0';
+    return WEXITSTATUS(pclose(pipe));
+}
+
+/* Needs root to become them. */
+START_TEST(uids_have_the_roles_that_they_should)
+{
+    static const char *const roles[] = { "--set",
+                                         "control.roles=60001=operator,@60002=game,60003=observer",
+                                         NULL };
+    static const struct {
+        unsigned uid;
+        const char *words;
+        int status;
+        const char *text;
+    } cases[] = {
+        { 60001, "clock pause", 0, "paused" },
+        { 60002, "clock get", 0, "physics" },
+        { 60002, "call event.register '{\"name\":\"r.t\",\"max_size\":8}'", 0, "created" },
+        { 60002, "clock resume", 5, "needs the role operator, this client is game" },
+        { 60003, "clock get", 0, "physics" },
+        { 60003, "call event.register '{\"name\":\"r.u\",\"max_size\":8}'", 5,
+          "needs the role game" },
+        { 60004, "clock get", 5, "uid 60004 is neither" },
+    };
 
     if (getuid() != 0) {
         fputs("not root: roles of other uids are not tested\n", stderr);
         return;
     }
+    line_client_close(&client);
+    ck_assert_int_eq(daemon_stop(&engine), 0);
+    start_with(NULL, roles);
     ck_assert_int_eq(chmod(engine.directory, 0755), 0);
     ck_assert_int_eq(chmod(engine.socket_path, 0666), 0);
-    for (unsigned uid = 60001; uid <= 60004; uid++) { /* of no group: refused, each by itself */
-        FILE *pipe;
-        size_t used;
+    must("log.tail", NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const int status = ctl_as(cases[i].uid, cases[i].words);
 
-        snprintf(
-            command, sizeof command,
-            "setpriv --reuid %u --regid %u --clear-groups %s/engine-ctl --socket %s clock get 2>&1",
-            uid, uid, getenv("EC_BIN_DIR"), engine.socket_path);
-        pipe = popen(command, "r");
-        ck_assert_ptr_nonnull(pipe);
-        used = fread(output, 1, sizeof output - 1, pipe);
-        output[used] = '\0';
-        ck_assert_int_eq(WEXITSTATUS(pclose(pipe)), 5);
-        snprintf(command, sizeof command, "uid %u is neither", uid);
-        ck_assert_msg(says(command), "%s", output);
+        ck_assert_msg(status == cases[i].status && says(cases[i].text), "uid %u: %s: exit %d: %s",
+                      cases[i].uid, cases[i].words, status, output);
     }
+    await_log("clock.resume was refused"); /* with who it was */
+    await_log("uid 60004");
+}
+END_TEST
+
+START_TEST(refusals_do_not_fill_the_log)
+{
+    const char *line = NULL;
+    unsigned lines = 0;
+
+    must("log.tail", "{\"level\":\"warning\"}");
+    must("core.ping", NULL);
+    must("core.hello", "{\"name\":\"looker\",\"protocol\":1,\"role\":\"observer\"}");
+    for (int i = 0; i < 1000; i++)
+        ck_assert(
+            line_client_send(&client, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"clock.pause\"}"));
+    ck_assert(line_client_send(&client, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"core.ping\"}"));
+    do {
+        line = line_client_receive(&client);
+        ck_assert_ptr_nonnull(line);
+        lines += strstr(line, "was refused to client") != NULL;
+    } while (!line_has(line, "id", "2"));
+    ck_assert_uint_lt(lines, 500); /* five a second, however slow the machine is */
 }
 END_TEST
 
@@ -343,6 +394,7 @@ int main(void)
     tcase_add_test(tcase, a_full_disk_loses_log_lines_and_nothing_else);
     tcase_add_test(tcase, a_log_file_is_turned_over);
     tcase_add_test(tcase, uids_have_the_roles_that_they_should);
+    tcase_add_test(tcase, refusals_do_not_fill_the_log);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("without a daemon");
     tcase_add_checked_fixture(tcase, set_up, NULL);
