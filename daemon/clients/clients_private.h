@@ -13,8 +13,8 @@
 #include "clients/attachment.h"
 #include "clients/clients.h"
 #include "clients/closed.h"
-#include "clients/peer_roles.h"
 #include "clients/peer.h"
+#include "clients/peer_roles.h"
 
 #define CLIENTS_HOOKS_MAX 16
 
