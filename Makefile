@@ -6,6 +6,7 @@ SOAK_FUZZ_S ?= 600
 SOAK_EVENTS ?= 20000000
 SOAK_OPERATIONS ?= 50000000
 SOAK_KILL_ROUNDS ?= 1000
+SOAK_STORM_S ?= 600
 
 .PHONY: help run test soak bench install deb docs fmt lint clean packages-% build-%
 
@@ -18,11 +19,13 @@ run: packages-build packages-sample build-release ## daemon, two sample games an
 test: packages-build packages-test packages-sample ## build and test in every form: compilers, sanitizers, models, fuzzers
 	@.ci/test
 
-soak: packages-build packages-test build-development build-asan build-fuzz ## the long forms: SOAK_EVENTS to four readers, SOAK_OPERATIONS of eight threads on a pool, SOAK_KILL_ROUNDS, SOAK_ROUNDS of integration, SOAK_FUZZ_S each fuzzer
+soak: packages-build packages-test build-development build-asan build-fuzz ## the long forms: SOAK_EVENTS to four readers, SOAK_OPERATIONS of eight threads on a pool, SOAK_KILL_ROUNDS, SOAK_STORM_S of resources, SOAK_ROUNDS of integration, SOAK_FUZZ_S each fuzzer
 	EC_BIN_DIR=$(CURDIR)/build/development/bin EC_EVENTS=$(SOAK_EVENTS) EC_KILL_ROUNDS=$(SOAK_KILL_ROUNDS) \
 		build/development/tests/integration/integration-event_delivery
 	EC_POOL_OPERATIONS=$(SOAK_OPERATIONS) CK_DEFAULT_TIMEOUT=600 \
 		build/development/tests/unit/unit-client-lib-foundation-memory-pool_heap
+	EC_BIN_DIR=$(CURDIR)/build/development/bin EC_STORM_S=$(SOAK_STORM_S) \
+		build/development/tests/integration/integration-resource_storm
 	ctest --preset asan -L integration --repeat until-fail:$(SOAK_ROUNDS)
 	tests/fuzz/soak build/fuzz $(SOAK_FUZZ_S)
 

@@ -17,8 +17,8 @@
 #include "events/events.h"
 #include "foundation/real_time.h"
 #include "resources/directory_writer.h"
-#include "resources/succession.h"
 #include "resources/hot_reload.h"
+#include "resources/succession.h"
 
 #define PROGRESS_NS 50000000 /* as the table of events says */
 

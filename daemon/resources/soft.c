@@ -15,6 +15,8 @@
 
 #include "daemon/config.h"
 #include "daemon/log.h"
+#include "foundation/real_time.h"
+#include "resources/use_trace.h"
 
 static struct resource *next_order(struct resources *resources, uint64_t room);
 static bool order_begin(struct resources *resources, struct resource *resource);
@@ -40,6 +42,10 @@ void soft_look(struct resources *resources)
         wished = resource_soft_refs(resources, resource) > 0;
         if (wished && resource->order == ORDER_NONE) {
             resource->order_number = ++resources->order_number;
+            if (resources->trace != NULL)
+                use_trace_add(
+                    resources->trace,
+                    &(struct traced_use) { .at_ns = ec_real_ns(), .index = i, .kind = USE_ORDER });
             order_set(resources, resource, ORDER_QUEUED);
         } else if (!wished && resource->order != ORDER_NONE) {
             order_stop(resources, resource, ORDER_NONE);

@@ -60,10 +60,10 @@ enum verdict {
     VERDICT_FREED,
     VERDICT_HELD,
     VERDICT_PINNED,
-    VERDICT_SHARED,  /* another group needs it */
-    VERDICT_AWAITED, /* a group that is loading counts on it */
+    VERDICT_SHARED,    /* another group needs it */
+    VERDICT_AWAITED,   /* a group that is loading counts on it */
     VERDICT_RETURNING, /* clients of the last run may come back and hold it */
-    VERDICT_FAILED,  /* the kernel refused the barrier */
+    VERDICT_FAILED,    /* the kernel refused the barrier */
 };
 
 /* Where a soft order stands. */

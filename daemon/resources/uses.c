@@ -12,15 +12,12 @@
 #include "clients/clients.h"
 #include "daemon/config.h"
 #include "foundation/real_time.h"
+#include "proto/residency_rule.h"
 #include "resources/gpu.h"
 #include "resources/use_trace.h"
 #include "segment/use_ring.h"
 
 #define IDLE_TICKS 10 /* the tick is so much longer while nothing is loaded */
-
-/* Loads that take less than this cost the same: most of it is the start of a process. Beyond it costs are
- * told apart by factors of 4, since a measured time is never exact. */
-#define COST_FLOOR_NS 20000000
 
 /* How far a client was read. */
 struct use_reader {
@@ -33,7 +30,7 @@ struct use_reader {
 static void on_tick(uv_timer_t *timer);
 static void client_read(struct resources *resources, struct use_reader *reader);
 static void use(struct resources *resources, uint32_t client_id, uint32_t index, int64_t now_ns);
-static unsigned cost_class(const struct resource *resource);
+static struct ec_residency_use usage_of(const struct resource *resource);
 
 void uses_start(struct resources *resources)
 {
@@ -100,20 +97,25 @@ void uses_read(struct resources *resources)
 bool usage_before(const struct resource *left, const struct resource *right)
 {
     enum residency left_class = resource_residency(left), right_class = resource_residency(right);
-    const struct usage *a = &left->usage, *b = &right->usage;
-    int64_t a_ns = a->last_ns > a->loaded_ns ? a->last_ns : a->loaded_ns;
-    int64_t b_ns = b->last_ns > b->loaded_ns ? b->last_ns : b->loaded_ns;
-    unsigned a_cost = cost_class(left), b_cost = cost_class(right);
+    struct ec_residency_use left_use = usage_of(left), right_use = usage_of(right);
 
     if (left_class != right_class)
         return left_class < right_class;
     if ((left->order == ORDER_ACTIVE) != (right->order == ORDER_ACTIVE))
         return right->order == ORDER_ACTIVE;
-    if (a->previous != b->previous)
-        return a->previous < b->previous;
-    if (a_cost != b_cost)
-        return a_cost < b_cost;
-    return a_ns < b_ns;
+    return ec_residency_before(&left_use, &right_use);
+}
+
+static struct ec_residency_use usage_of(const struct resource *resource)
+{
+    const struct usage *usage = &resource->usage;
+
+    return (struct ec_residency_use) {
+        .previous = usage->previous,
+        .last = usage->last_ns > usage->loaded_ns ? usage->last_ns : usage->loaded_ns,
+        .bytes = resource_bytes(resource),
+        .load_ns = usage->load_ns,
+    };
 }
 
 static void on_tick(uv_timer_t *timer)
@@ -178,16 +180,4 @@ static void use(struct resources *resources, uint32_t client_id, uint32_t index,
                                                                .client_id = client_id,
                                                                .index = index,
                                                                .kind = USE_ACQUIRE });
-}
-
-/* How dear it is to have a byte again, in steps of a factor of 4; 0 when it is cheap anyway. */
-static unsigned cost_class(const struct resource *resource)
-{
-    uint64_t bytes = resource_bytes(resource), cost, class = 1;
-
-    if (resource->usage.load_ns < COST_FLOOR_NS || bytes == 0)
-        return 0;
-    for (cost = (uint64_t)resource->usage.load_ns * 1024 / bytes; cost >= 4; cost /= 4)
-        class ++;
-    return (unsigned)class;
 }

@@ -78,6 +78,8 @@ int verb_resources_request(struct ctl *ctl, const struct verb_input *input);
 int verb_resources_reload(struct ctl *ctl, const struct verb_input *input);
 int verb_resources_pin(struct ctl *ctl, const struct verb_input *input);
 int verb_resources_watch(struct ctl *ctl, const struct verb_input *input);
+int verb_resources_record(struct ctl *ctl, const struct verb_input *input);
+int verb_resources_replay(struct ctl *ctl, const struct verb_input *input);
 int verb_resources_dump(struct ctl *ctl, const struct verb_input *input);
 int verb_resources_load(struct ctl *ctl, const struct verb_input *input);
 int verb_resources_evict(struct ctl *ctl, const struct verb_input *input);
