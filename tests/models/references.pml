@@ -8,7 +8,10 @@
  * has found, now or long ago (which stands for all that it did before). One game may be killed at any step. What one thread of game 0 has
  * acquired, the other may release; it learns of it after the count has reached memory, since the two
  * must have synchronised. The daemon evicts: mark, barrier, sum row by row, then free or unmark; what
- * was freed is loaded again under the next generation. It learns of a death at any time afterwards.
+ * was freed is loaded again under the next generation. Or it replaces the resource, because its file
+ * changed: the name moves to another entry, which is not shown, and this one begins a generation that is
+ * never READY; the bytes are freed when the counts are found to be 0. It learns of a death at any time
+ * afterwards.
  *
  * Shown: who holds a reference finds in the heap what its handle was made for.
  *
@@ -132,11 +135,14 @@ proctype Daemon()
 {
     byte row;
     short sum;
-    bool held;
+    bool held, replacing;
 
     do
     :: load <= LOADS ->
-        state = EVICTING; /* D1 */
+        if /* D1 */
+        :: state = EVICTING
+        :: d_step { generation++; state = GONE; replacing = true }
+        fi;
 #ifndef MUTATION_NO_MEMBARRIER
         if /* D2: for each buffer there is a moment in it at which it was empty */
         :: fences
@@ -163,8 +169,16 @@ proctype Daemon()
         held = false;
 #endif
         atomic { sum = 0; row = 0 }
+#ifdef MUTATION_REPLACED_BYTES_GO_AT_ONCE
+        if
+        :: replacing -> held = false
+        :: else
+        fi;
+#endif
         if /* D4 */
-        :: held -> d_step { state = READY; held = false }
+        :: held && replacing -> break /* looked for again later, which is as if this look came then */
+        :: !held && replacing -> in_heap = 0; break
+        :: held && !replacing -> d_step { state = READY; held = false }
         :: else ->
             d_step {
 #ifndef MUTATION_SAME_GENERATION
