@@ -13,9 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Loads that take less than this cost the same: most of it is the start of a process. Beyond it costs are
- * told apart by factors of 4, since a measured time is never exact. */
-#define EC_RESIDENCY_COST_FLOOR_NS 20000000
+/* Costs are told apart by factors of 16, since a measured time is never exact: a file that is read as it is
+ * costs less than an image that is decoded, and two images of one kind cost the same. The start of a
+ * process is the most of what a small resource takes, so bytes count from here on. */
+#define EC_RESIDENCY_COST_BYTES (UINT64_C(1) << 20)
 
 struct ec_residency_use {
     uint64_t previous; /* by the clock of uses; 0: it was not used twice */
@@ -26,11 +27,10 @@ struct ec_residency_use {
 
 static inline unsigned ec_residency_cost(const struct ec_residency_use *use)
 {
-    unsigned cost = 1;
+    unsigned cost = 0;
 
-    if (use->load_ns < EC_RESIDENCY_COST_FLOOR_NS || use->bytes == 0)
-        return 0;
-    for (uint64_t ns = (uint64_t)use->load_ns * 1024 / use->bytes; ns >= 4; ns /= 4)
+    for (uint64_t ns = (uint64_t)use->load_ns * 1024 / (use->bytes + EC_RESIDENCY_COST_BYTES);
+         ns >= 16; ns /= 16)
         cost++;
     return cost;
 }

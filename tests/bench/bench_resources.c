@@ -8,6 +8,11 @@
  *   resources.acquire_view        the same with a fresh view each time, printed
  *   resources.lookup              find by name  against  uthash with the same keys
  *   resources.evict               order -> memory back, 100 MB  against  bare punching of holes
+ *   resources.policy              bytes that a game waits for again, LRU-2  against  LRU, on the trace of
+ *                                 bench/session_trace.h with memory for a third of it
+ *   resources.policy_soft         the same with the soft references of the trace  against  LRU
+ *   resources.dead_client         SIGKILL of a holder -> nothing is held, alone
+ *   resources.failed_group        heap bytes left of a group of 50 with one bad resource, alone
  *
  * The games are real clients of a real daemon on a socket of its own. */
 #include <engine-core/client.h>
@@ -26,6 +31,7 @@
 #include <uthash.h>
 
 #include "bench/harness.h"
+#include "bench/session_trace.h"
 #include "support/daemon.h"
 #include "support/sample_images.h"
 
@@ -361,7 +367,8 @@ static void punch(const void *context)
 
 /* ---- content and rows ------------------------------------------------------------------------- */
 
-static void define(struct line_client *line, const char *group, const char *format, unsigned count)
+/* Large ones differ, or they would lie in memory once. */
+static void define(struct line_client *line, const char *group, unsigned count)
 {
     char *params = malloc(64 + (size_t)count * 64);
     size_t at;
@@ -372,7 +379,9 @@ static void define(struct line_client *line, const char *group, const char *form
     for (unsigned i = 0; i < count; i++) {
         at += (size_t)sprintf(params + at, "%s{\"name\":\"", i > 0 ? "," : "");
         at += (size_t)sprintf(params + at, strcmp(group, "large") == 0 ? "large %u" : "name %u", i);
-        at += (size_t)sprintf(params + at, "\",\"path\":\"%s\"}", format);
+        at += (size_t)sprintf(params + at, "\",\"path\":\"");
+        at += (size_t)sprintf(params + at, strcmp(group, "large") == 0 ? "large%u" : "small", i);
+        at += (size_t)sprintf(params + at, "\"}");
     }
     strcpy(params + at, "]}");
     if (strstr(line_client_call(line, "resource.define", params), "\"result\"") == NULL)
@@ -389,9 +398,14 @@ static void content_make(void)
 
     if (large == NULL)
         bench_fail("no memory");
-    memset(large, 7, LARGE_BYTES);
     sample_zip_add(&zip, "small", "small", 5);
-    sample_zip_add(&zip, "large", large, LARGE_BYTES);
+    for (int i = 0; i < LARGE_COUNT; i++) {
+        char name[16];
+
+        memset(large, 7 + i, LARGE_BYTES);
+        snprintf(name, sizeof name, "large%d", i);
+        sample_zip_add(&zip, name, large, LARGE_BYTES);
+    }
     sample_zip_write(&zip, archive);
     free(large);
     if (!line_client_connect(&line, daemon_.socket_path))
@@ -400,8 +414,8 @@ static void content_make(void)
     snprintf(params, sizeof params, "{\"path\":\"%s\"}", archive);
     if (strstr(line_client_call(&line, "resource.mount", params), "\"result\"") == NULL)
         bench_fail("%s cannot be mounted", archive);
-    define(&line, "names", "small", NAMES);
-    define(&line, "large", "large", LARGE_COUNT);
+    define(&line, "names", NAMES);
+    define(&line, "large", LARGE_COUNT);
     line_client_close(&line);
 }
 
@@ -437,6 +451,139 @@ static const struct {
       &peers[3] },
 };
 
+/* ---- policies --------------------------------------------------------------------------------- */
+
+static char trace_path[128];
+static uint64_t trace_bytes;
+
+/* What engine-ctl says of one policy; context is its name. */
+static void policy(const void *context)
+{
+    const char *directory = getenv("EC_BIN_DIR");
+    char command[512], wanted[64], *text = malloc(65536), *at;
+    size_t bytes;
+    FILE *out;
+
+    snprintf(command, sizeof command, "%s/engine-ctl --json resources replay %s --bytes %llu",
+             directory != NULL ? directory : "bin", trace_path,
+             (unsigned long long)trace_bytes / 3);
+    snprintf(wanted, sizeof wanted, "\"policy\":\"%s\"", (const char *)context);
+    out = popen(command, "re");
+    if (out == NULL || text == NULL)
+        bench_fail("%s", command);
+    bytes = fread(text, 1, 65535, out);
+    text[bytes] = '\0';
+    at = pclose(out) == 0 ? strstr(text, wanted) : NULL;
+    at = at != NULL ? strstr(at, "\"reloaded_bytes\":") : NULL;
+    if (at == NULL)
+        bench_fail("%s said %.200s", command, text);
+    bench_ready();
+    while (bench_next())
+        bench_answer(strtod(at + strlen("\"reloaded_bytes\":"), NULL), 0);
+    free(text);
+}
+
+/* ---- a game that dies, a group that fails ------------------------------------------------------ */
+
+static double number_of(struct ec_client *client, const char *method, const char *params,
+                        const char *member)
+{
+    struct ec_error why = { 0 };
+    char *result = NULL, *at;
+    double number;
+
+    if (ec_client_call(client, method, params, &result, &why) != EC_OK)
+        bench_fail("%s: %s", method, why.text);
+    at = strstr(result, member);
+    if (at == NULL)
+        bench_fail("%s has no %s", method, member);
+    number = strtod(at + strlen(member), NULL);
+    free(result);
+    return number;
+}
+
+static void holder(struct bench_partner *parent, const void *context)
+{
+    struct ec_client *client = game();
+
+    (void)context;
+    if (ec_resource_acquire(client, loaded(client, "names", "name 7"), NULL) != EC_OK)
+        bench_fail("acquire failed");
+    bench_partner_send(parent, 1);
+    pause();
+}
+
+static void dead_client(const void *context)
+{
+    struct ec_client *client = game();
+
+    (void)context;
+    loaded(client, "names", "name 7");
+    bench_ready();
+    while (bench_next()) {
+        struct bench_partner partner;
+        uint64_t value;
+        int64_t begin;
+
+        bench_partner_start(&partner, holder, NULL);
+        bench_partner_wait(&partner, &value);
+        begin = bench_ns();
+        kill(partner.pid, SIGKILL);
+        while (number_of(client, "resource.get", "{\"name\":\"name 7\"}", "\"hard_refs\":") > 0)
+            ;
+        bench_answer((double)(bench_ns() - begin) / 1e6, 0);
+        bench_partner_end(&partner);
+    }
+    ec_client_destroy(client);
+}
+
+static void failed_group(const void *context)
+{
+    struct ec_client *client = game();
+    struct ec_error why = { 0 };
+    char params[8192] = "{\"group\":\"bad\",\"resources\":[", *result = NULL;
+    double before;
+
+    (void)context;
+    for (int i = 0; i < 50; i++)
+        snprintf(params + strlen(params), sizeof params - strlen(params),
+                 "%s{\"name\":\"bad %d\",\"path\":\"%s%d\"}", i > 0 ? "," : "", i,
+                 i == 37 ? "not there" : "large", i % LARGE_COUNT);
+    snprintf(params + strlen(params), sizeof params - strlen(params), "]}");
+    say(client, "resource.define", params);
+    bench_ready();
+    while (bench_next()) {
+        before = number_of(client, "memory.stats", "{}", "\"assets\":{\"bytes\":");
+        if (ec_client_call(client, "resource.load", "{\"group\":\"bad\"}", &result, &why) == EC_OK)
+            bench_fail("the bad group was loaded");
+        while (number_of(client, "resource.stats", "{}", "\"running\":") > 0)
+            ; /* what was cancelled comes to its end */
+        bench_answer(number_of(client, "memory.stats", "{}", "\"assets\":{\"bytes\":") - before, 0);
+    }
+    ec_client_destroy(client);
+}
+
+static const struct bench_contender lru = { .name = "LRU", .run = policy, .context = "LRU" };
+
+static const struct {
+    struct bench_row row;
+    struct bench_contender ours;
+    const struct bench_contender *peer;
+} residency_rows[] = {
+    { { .name = "resources.policy", .unit = "B", .op = "<=", .goal = 0.95, .pairs = 5 },
+      { .name = "engine-core", .run = policy, .context = "LRU-2" },
+      &lru },
+    { { .name = "resources.policy_soft", .unit = "B", .op = "<=", .goal = 0.55, .pairs = 5 },
+      { .name = "engine-core", .run = policy, .context = "LRU-2 + soft" },
+      &lru },
+    { { .name = "resources.dead_client", .unit = "ms", .op = "<=", .goal = 100 },
+      { .name = "engine-core", .run = dead_client },
+      NULL },
+    { { .name = "resources.failed_group", .unit = "B", .op = "<=", .goal = 0, .pairs = 5 },
+      { .name = "engine-core", .run = failed_group },
+      NULL },
+};
+
 int main(void)
 {
     bool measured = true;
@@ -450,6 +597,13 @@ int main(void)
     content_make();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         measured = bench_compare(&rows[i].row, &rows[i].ours, rows[i].peer) && measured;
+    snprintf(trace_path, sizeof trace_path, "%s/session.trace", daemon_.directory);
+    if (!session_trace_write(trace_path, &trace_bytes))
+        return 1;
+    for (size_t i = 0; i < sizeof residency_rows / sizeof residency_rows[0]; i++)
+        measured = bench_compare(&residency_rows[i].row, &residency_rows[i].ours,
+                                 residency_rows[i].peer) &&
+                   measured;
     unlink(archive);
     return daemon_stop(&daemon_) == 0 && measured ? 0 : 1;
 }
