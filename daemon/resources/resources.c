@@ -102,6 +102,7 @@ void resources_shutdown(struct services *services)
 
     if (resources == NULL)
         return;
+    succession_end(resources);
     services->resources = NULL;
     hot_reload_destroy(resources);
     worker_pool_destroy(resources->workers);

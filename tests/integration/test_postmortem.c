@@ -64,7 +64,7 @@ static const struct {
     int number; /* of the signal, or the exit code */
     const char *cause;
 } endings[] = {
-    { BY_SIGNAL, SIGKILL, "signal" }, { BY_SIGNAL, SIGSEGV, "signal" },
+    { BY_SIGNAL, SIGKILL, "signal" }, { BY_SIGNAL, SIGHUP, "signal" },
     { BY_SIGNAL, SIGQUIT, "signal" }, { BY_EXIT, 3, "exit" },
     { BY_EXIT, 0, "exit" },
 };
