@@ -51,7 +51,7 @@ struct ec_client {
     struct ec_event_peers *event_peers;
     struct ec_kept_calls *kept;
     struct ec_memory_sink *memory;
-    struct ec_tracker *tracker; /* NULL until tracking was started */
+    struct ec_tracker *tracker;        /* NULL until tracking was started */
     int64_t pools_aged_ns;             /* client/memory.c: when empty groups were looked for last */
     struct ec_client_private *private; /* client.c's own */
     struct ec_client *next_live;       /* live_clients.c's own */

@@ -181,7 +181,7 @@ static bool same(const char *left, const char *right)
 static bool watched_add(struct file_watch *watch, const char *host, const char *prefix,
                         const char *archive)
 {
-    struct watched *grown = watch->directories, *made;
+    struct watched *grown, *made;
     int descriptor;
 
     for (uint32_t i = 0; i < watch->count; i++)

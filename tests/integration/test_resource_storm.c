@@ -24,7 +24,7 @@
 #define KILL_NS (EC_NS_PER_S / 4)
 
 static struct asset_daemon assets;
-static unsigned files = FILES, groups = GROUPS;
+static const unsigned files = FILES, groups = GROUPS;
 
 /* ---- files ---- */
 
