@@ -235,11 +235,11 @@ static int replace_assets(struct ec_client *client, const struct known_segment *
         free(old);
         return ec_error_prefix(why, rc, "segment heap");
     }
-    if (mmap((void *)(uintptr_t)client->directory.base, client->directory.bytes, PROT_READ,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED) {
+    rc = ec_segment_map_over(client->directory.base, client->directory.bytes, -1);
+    if (rc != 0) {
         ec_segment_map_finish(&fresh);
         free(old);
-        return ec_fail(why, EC_ERR_SYSTEM, "empty the directory: %s", strerror(errno));
+        return ec_fail(why, EC_ERR_SYSTEM, "empty the directory: %s", strerror(rc));
     }
     old->map = client->heap;
     old->next = client->old_heaps;

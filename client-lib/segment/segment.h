@@ -77,6 +77,9 @@ int ec_segment_map_init(struct ec_segment_map *map, int fd, uint32_t kind, uint6
  * Returns as ec_segment_map_init, and EC_ERR_SIZE (smaller); then the one before stays. */
 int ec_segment_map_replace(struct ec_segment_map *map, int fd, uint32_t kind, uint64_t bytes_max,
                            struct ec_error *why);
+/* Map fd, or zeros when it is -1, read-only over what is mapped at base. Others may read there meanwhile.
+ * Returns 0 or an errno. */
+int ec_segment_map_over(const void *base, uint64_t bytes, int fd);
 /* Map again so that [offset, bytes) appears twice in a row; for rings, whose offset is checked first. */
 int ec_segment_map_mirror(struct ec_segment_map *map, int fd, uint64_t offset,
                           struct ec_error *why);
