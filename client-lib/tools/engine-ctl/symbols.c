@@ -40,6 +40,7 @@ static struct symbol_file *find_file(struct symbols *symbols, const char *path,
 static void open_file(struct symbols *symbols, struct symbol_file *file);
 static bool try_path(struct symbols *symbols, struct symbol_file *file, const char *path);
 static bool has_build_id(Dwfl_Module *module, const char *build_id);
+static void find_line(const struct symbol_file *file, GElf_Addr address, struct symbol *symbol);
 static void set_name(struct symbols *symbols, const char *name);
 
 struct symbols *symbols_create(const char *debug_directory)
@@ -88,7 +89,6 @@ bool symbols_find(struct symbols *symbols, const char *path, const char *build_i
 {
     struct symbol_file *file = find_file(symbols, path, build_id);
     GElf_Addr address;
-    Dwfl_Line *line;
     const char *name;
 
     *symbol = (struct symbol) { 0 };
@@ -102,9 +102,7 @@ bool symbols_find(struct symbols *symbols, const char *path, const char *build_i
         set_name(symbols, name);
         symbol->function = symbols->name;
     }
-    line = dwfl_module_getsrc(file->module, address);
-    if (line != NULL)
-        symbol->file = dwfl_lineinfo(line, NULL, &symbol->line, NULL, NULL, NULL);
+    find_line(file, address, symbol);
     symbols->reason = "its symbols are stripped, and no debug file was found";
     return symbol->function != NULL || symbol->file != NULL;
 }
@@ -197,6 +195,30 @@ static bool has_build_id(Dwfl_Module *module, const char *build_id)
     for (int i = 0; i < bytes && i < BUILD_ID_BYTES; i++)
         snprintf(text + 2 * i, 3, "%02x", bits[i]);
     return strcmp(text, build_id) == 0;
+}
+
+/* libdwfl finds a compilation unit by .debug_aranges, which clang does not write: then all are asked. */
+static void find_line(const struct symbol_file *file, GElf_Addr address, struct symbol *symbol)
+{
+    Dwfl_Line *line = dwfl_module_getsrc(file->module, address);
+    Dwarf_Die *unit = NULL;
+    Dwarf_Addr bias;
+
+    if (line != NULL) {
+        symbol->file = dwfl_lineinfo(line, NULL, &symbol->line, NULL, NULL, NULL);
+        return;
+    }
+    while ((unit = dwfl_module_nextcu(file->module, unit, &bias)) != NULL) {
+        Dwarf_Line *found =
+            dwarf_haspc(unit, address - bias) == 1 ? dwarf_getsrc_die(unit, address - bias) : NULL;
+
+        if (found == NULL)
+            continue;
+        symbol->file = dwarf_linesrc(found, NULL, NULL);
+        if (dwarf_lineno(found, &symbol->line) != 0)
+            symbol->line = 0;
+        return;
+    }
 }
 
 static void set_name(struct symbols *symbols, const char *name)
