@@ -174,8 +174,10 @@ int ec_segment_map_init(struct ec_segment_map *map, int fd, uint32_t kind, uint6
 int ec_segment_map_over(const void *base, uint64_t bytes, int fd)
 {
     const int flags = MAP_FIXED | (fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
-    /* Not by mmap(): TSan would take that for a write to memory that others read. */
-    const long rc = syscall(SYS_mmap, (uintptr_t)base, bytes, PROT_READ, flags, fd, 0);
+    /* Not by mmap(): TSan would take that for a write to memory that others read. All arguments are as
+     * wide as registers: of an int on the stack the upper half would be anything. */
+    const long rc =
+        syscall(SYS_mmap, (uintptr_t)base, bytes, (long)PROT_READ, (long)flags, (long)fd, 0L);
 
     return rc == -1 ? errno : 0;
 }

@@ -280,7 +280,7 @@ END_TEST
 
 START_TEST(more_modules_than_there_is_room_for_are_refused)
 {
-    char name[16];
+    char name[24];
     int rc = EC_OK;
 
     for (int i = 0; i < 100 && rc == EC_OK; i++) {
