@@ -133,6 +133,22 @@ START_TEST(leaks_are_listed_by_file_and_module)
 }
 END_TEST
 
+/* Of all sites in a list of leaks, whose blocks have 128 bytes; -1: one has others. */
+static int sum_of_blocks(const char *text)
+{
+    int sum = 0, bytes, blocks;
+
+    for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (sscanf(line, "%d bytes in %d blocks at ", &bytes, &blocks) != 2)
+            continue;
+        if (bytes != blocks * 128)
+            return -1;
+        sum += blocks;
+    }
+    return sum;
+}
+
 /* Itself: what ec_tracking_leaks writes. */
 static int list_leaks(const struct game_side *side)
 {
@@ -140,7 +156,7 @@ static int list_leaks(const struct game_side *side)
     struct ec_pool *pool;
     volatile int left = 3; /* one call, which the compiler must not write three times */
     char text[8192];
-    int fds[2];
+    int fds[2], sites;
     ssize_t bytes;
 
     (void)side;
@@ -153,15 +169,16 @@ static int list_leaks(const struct game_side *side)
     while (left-- > 0)
         GAME_CHECK(EC_SITE(ec_pool_alloc(pool)) != NULL);
     GAME_CHECK(ec_tracking_leaks(client, "no such module", fds[1]) == 0);
-    GAME_CHECK(ec_tracking_leaks(client, THIS_FILE, fds[1]) == 1);
+    sites = ec_tracking_leaks(client, THIS_FILE, fds[1]);
     bytes = read(fds[0], text, sizeof text - 1);
-    GAME_CHECK(bytes > 0);
+    GAME_CHECK(sites > 0 && bytes > 0);
     text[bytes] = '\0';
-    GAME_CHECK(strstr(text, "384 bytes in 3 blocks at ") != NULL);
+    /* The pool's own two ways to a block, which are one call where calls at the end become jumps. */
+    GAME_CHECK(sum_of_blocks(text) == 3);
     GAME_CHECK(strstr(text, "integration-memory_sites 0x") != NULL);
     ec_tracking_stop(client);
     GAME_CHECK(ec_pool_alloc(pool) != NULL);
-    GAME_CHECK(ec_tracking_leaks(client, NULL, fds[1]) == 1);
+    GAME_CHECK(ec_tracking_leaks(client, NULL, fds[1]) == sites);
     ec_pool_destroy(pool);
     ec_client_destroy(client);
     return 0;
@@ -302,7 +319,9 @@ START_TEST(the_daemon_reports_its_own_memory)
     const char *line = line_client_call(&operator, "memory.report", "{\"client_id\":0}");
 
     ck_assert_str_eq(reply_text(line, "result/items/0/name"), "engine-cored");
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose malloc tells nothing */
     ck_assert_int_gt(reply_number(line, "result/items/0/tags/tag=heap/bytes"), 0);
+#endif
     ck_assert_int_gt(reply_number(line, "result/items/0/tags/tag=requests/total"), 0);
     ck_assert_int_gt(reply_number(line, "result/items/0/allocators/name=requests/capacity_bytes"),
                      0);

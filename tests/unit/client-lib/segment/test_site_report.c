@@ -2,6 +2,7 @@
 #include "segment/site_report.h"
 
 #include <check.h>
+#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +10,9 @@ static struct ec_client_segment *segment;
 
 static void set_up(void)
 {
-    segment = calloc(1, sizeof *segment);
+    segment = aligned_alloc(alignof(struct ec_client_segment), sizeof *segment);
     ck_assert_ptr_nonnull(segment);
+    memset(segment, 0, sizeof *segment);
 }
 
 static void tear_down(void)
