@@ -204,6 +204,7 @@ int search_entry_open(const struct search_path *search, struct search_entry *ent
 {
     PHYSFS_Stat stat;
     PHYSFS_ErrorCode code;
+    PHYSFS_sint64 length;
     int fd;
 
     *entry = (struct search_entry) { .fd = -1 };
@@ -218,15 +219,19 @@ int search_entry_open(const struct search_path *search, struct search_entry *ent
         return ec_fail(why, EC_ERR_PATH,
                        stat.filetype == PHYSFS_FILETYPE_DIRECTORY ? "is a directory"
                                                                   : "is not a regular file");
-    if (stat.filesize < 0)
-        return ec_fail(why, EC_ERR_PATH, "its size is not known");
     entry->mount = mount_of(search, path);
     fd = next_fd();
     entry->file = PHYSFS_openRead(path);
     if (entry->file == NULL)
         return ec_fail(why, EC_ERR_PATH, "open: %s", physfs_text());
     find_fd(entry, fd);
-    entry->bytes = (uint64_t)stat.filesize;
+    /* Of the file that is open: the one that was looked at may have been replaced by a saved one since. */
+    length = PHYSFS_fileLength(entry->file);
+    if (length < 0) {
+        search_entry_close(entry);
+        return ec_fail(why, EC_ERR_PATH, "its size is not known");
+    }
+    entry->bytes = (uint64_t)length;
     return EC_OK;
 }
 
