@@ -227,12 +227,14 @@ uint64_t breaker_trip(struct breaker *breaker, const struct breaker_trip *trip,
     breaker->manual.end_ns =
         trip->level > 0 && trip->hold_s > 0 ? now_ns + (int64_t)trip->hold_s * EC_NS_PER_S : 0;
     item = note_manual(breaker, from, trip->reason, now_ns);
-    settle_level(breaker, now_ns);
-    item->global = breaker->level;
     for (uint32_t i = 0; i < breaker->member_high; i++)
         breaker->members[i].answered = false;
+    /* The orders first: who sees the level and answers at once has answered them. */
     orders_by_hand(breaker, now_ns);
-    orders_publish(breaker, true);
+    orders_write(breaker);
+    settle_level(breaker, now_ns);
+    item->global = breaker->level;
+    orders_tell(breaker, true);
     freed_bytes = settle_soft(breaker);
     if (trip->level >= LEVEL_EVICTION && policy_does(&breaker->policy, trip->level, ACTION_EVICT)) {
         const int64_t before_ns = ec_real_ns();

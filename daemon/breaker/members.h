@@ -45,7 +45,8 @@ struct member {
     uint64_t budget_history;
 
     struct ec_breaker_order_seen order; /* what stands in its slot */
-    bool is_changed;                    /* order is to be written and told */
+    bool is_changed;                    /* order is to be written */
+    bool is_untold;                     /* written; its client is to be told */
 
     uint64_t asked_sequence; /* the order that waits for an answer; 0: none */
     int64_t asked_ns;

@@ -121,36 +121,46 @@ uint64_t orders_share(const struct breaker *breaker, uint32_t source, uint64_t b
     return sharing_compute(rows, breaker->member_high, bytes);
 }
 
-/* The words of games first, all of them; then the sockets, for those who sleep. */
-void orders_publish(struct breaker *breaker, bool tell_all)
+void orders_write(struct breaker *breaker)
 {
-    static const char line[] = "{\"jsonrpc\":\"2.0\",\"method\":\"breaker.changed\",\"params\":{}}";
-    bool changed[MEMBERS_MAX] = { false };
-
     for (struct member *member = members_next(breaker, NULL); member != NULL;
          member = members_next(breaker, member)) {
-        const ptrdiff_t slot = member - breaker->members;
         bool is_asked;
 
-        changed[slot] = member->is_changed;
         if (!member->is_changed)
             continue;
         member->is_changed = false;
+        member->is_untold = true;
         is_asked = member->asked_sequence == UINT64_MAX;
-        member->order.sequence =
-            ec_breaker_order_write(&breaker->board->orders[slot], &member->order);
+        member->order.sequence = ec_breaker_order_write(
+            &breaker->board->orders[member - breaker->members], &member->order);
         /* Who answers a later number has seen this one, too. */
         if (is_asked)
             member->asked_sequence = member->order.sequence;
     }
+}
+
+void orders_tell(struct breaker *breaker, bool tell_all)
+{
+    static const char line[] = "{\"jsonrpc\":\"2.0\",\"method\":\"breaker.changed\",\"params\":{}}";
+
     if (breaker->own_level_changed)
         breaker_tell_scheduler(breaker);
     breaker->own_level_changed = false;
     for (struct member *member = members_next(breaker, NULL); member != NULL;
-         member = members_next(breaker, member))
-        if ((tell_all || changed[member - breaker->members]) && member->client->output != NULL)
+         member = members_next(breaker, member)) {
+        if ((tell_all || member->is_untold) && member->client->output != NULL)
             (void)member->client->output->notify(member->client->connection, line, sizeof line - 1,
                                                  NULL, 0); /* a full socket is counted there */
+        member->is_untold = false;
+    }
+}
+
+/* The words of games first, all of them; then the sockets, for those who sleep. */
+void orders_publish(struct breaker *breaker, bool tell_all)
+{
+    orders_write(breaker);
+    orders_tell(breaker, tell_all);
 }
 
 /* Only answers that were given since the last look. */

@@ -113,8 +113,11 @@ void orders_for_reservation(struct breaker *breaker, uint32_t client_id, uint64_
 uint64_t orders_share(const struct breaker *breaker, uint32_t source, uint64_t bytes,
                       uint32_t but_client_id, struct sharing_row rows[MEMBERS_MAX]);
 
-/* Write the slots that changed, and tell their clients; all of them when the level of all changed. */
-void orders_publish(struct breaker *breaker, bool tell_all);
+/* Write the slots that changed; then tell their clients, or all of them when the level of all changed.
+ * What a game is to find when it sees a new level is written before the level, and told after it. */
+void orders_write(struct breaker *breaker);
+void orders_tell(struct breaker *breaker, bool tell_all);
+void orders_publish(struct breaker *breaker, bool tell_all); /* both */
 
 /* ---- effects.c ------------------------------------------------------------------------------- */
 

@@ -1,5 +1,8 @@
 /* The breaker by hand: games see the level, it really evicts, and it ends by itself. */
 #include <check.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +79,51 @@ START_TEST(a_game_sees_the_level_and_its_answer_is_reported)
     ck_assert(line_has(reply, "cause", "\"none\""));
     ck_assert(line_has(reply, "acked_level", "0")); /* that answer was to another level */
     ck_assert_uint_eq(ec_breaker_level(game), EC_BREAKER_NORMAL);
+}
+END_TEST
+
+/* A game that only looks at the level answers as fast as it can: what was asked of it at that level must
+ * be asked by then, or its answer would be to nothing. */
+struct looker {
+    _Atomic bool over;
+    _Atomic uint32_t seen;
+};
+
+static void *answer_each_level_at_once(void *context)
+{
+    struct looker *looker = context;
+
+    while (!atomic_load(&looker->over)) {
+        const uint32_t level = ec_breaker_level(game);
+
+        if (level == atomic_load(&looker->seen))
+            continue;
+        if (level >= EC_BREAKER_EVICTION)
+            ec_breaker_ack(game, level, 100);
+        atomic_store(&looker->seen, level);
+    }
+    return NULL;
+}
+
+START_TEST(an_answer_that_comes_with_the_level_is_one_to_its_order)
+{
+    struct looker looker = { .seen = EC_BREAKER_NORMAL };
+    const char *reply;
+    pthread_t thread;
+
+    ec_breaker_offer(game, 1000000);
+    ck_assert_int_eq(pthread_create(&thread, NULL, answer_each_level_at_once, &looker), 0);
+    for (int i = 0; i < 200; i++) {
+        line_client_call(&operator, "breaker.trip", "{\"level\":2,\"reason\":\"drill\"}");
+        do
+            reply = line_client_call(&operator, "breaker.get", NULL);
+        while (!line_has(reply, "acked_level", "2"));
+        line_client_call(&operator, "breaker.reset", NULL);
+        while (atomic_load(&looker.seen) != EC_BREAKER_NORMAL)
+            sched_yield();
+    }
+    atomic_store(&looker.over, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
 END_TEST
 
@@ -169,6 +217,7 @@ int main(void)
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, a_game_sees_the_level_and_its_answer_is_reported);
+    tcase_add_test(tcase, an_answer_that_comes_with_the_level_is_one_to_its_order);
     tcase_add_test(tcase, each_change_is_an_event_with_both_levels);
     tcase_add_test(tcase, a_held_level_ends_by_itself);
     tcase_add_test(tcase, level_2_evicts_what_nobody_holds);
