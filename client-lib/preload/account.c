@@ -226,7 +226,6 @@ static void point_at_segment(void)
     preload.sink.thread_slot = slot_of_thread;
     (void)ec_memory_sink_init(&preload.sink, &why); /* a mutex without attributes: cannot fail */
     preload.sites.tracking = &own->tracking;
-    preload.sites.is_news = &preload.has_news;
     preload.modules.tracking = &own->tracking;
 }
 

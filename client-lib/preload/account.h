@@ -58,7 +58,6 @@ struct preload {
     struct ec_memory_sink sink;
     struct ec_sites sites;
     struct ec_module_list modules;
-    _Atomic bool has_news;  /* a site came that nobody has looked up the modules for */
     _Atomic uint32_t phase; /* enum preload_phase */
 };
 

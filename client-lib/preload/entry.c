@@ -12,11 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "foundation/memory/stack_trace.h"
 #include "preload/account.h"
-#include "preload/mark.h"
 #include "preload/sample.h"
-#include "preload/watch.h"
 
 #define EXPORT __attribute__((visibility("default")))
 #define UNLIKELY(condition) __builtin_expect((condition), 0)

@@ -77,7 +77,9 @@ void *sample_realloc(struct preload_thread *thread, void *block, size_t usable, 
     size_t now_usable;
     void *moved;
 
-    if (!was_marked && weight == 0)
+    if (bytes == 0 && was_marked) /* a free, which a mark must not turn into a block */
+        sample_free(block, usable);
+    if (bytes == 0 || (!was_marked && weight == 0))
         return preload.next.realloc(block, bytes);
     if (bytes > PTRDIFF_MAX - MARK_ALIGN) {
         errno = ENOMEM;

@@ -1,13 +1,11 @@
 #include "preload/watch.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -51,7 +49,6 @@ static uint64_t sample_setting(void);
 static void after_fork_in_child(void);
 static void start(void);
 static void *run(void *context);
-static void look_at_modules(void);
 static void connect_to_daemon(void);
 static void serve(void);
 static void on_breaker(void *context, const struct ec_breaker_policy *policy);
@@ -135,7 +132,7 @@ static void *run(void *context)
     pause_ms(watch.begin_ms);
     watch.retry_ms = RETRY_MS_MIN;
     for (;;) {
-        look_at_modules();
+        ec_module_list_update(&preload.modules); /* a look costs next to nothing */
         if (watch.client == NULL)
             connect_to_daemon();
         if (atomic_exchange_explicit(&watch.has_tried, 1, memory_order_release) == 0)
@@ -146,13 +143,6 @@ static void *run(void *context)
             pause_ms(watch.retry_ms);
     }
     return NULL;
-}
-
-/* Also after an unload, of which no site tells: the look costs next to nothing. */
-static void look_at_modules(void)
-{
-    atomic_store_explicit(&preload.has_news, false, memory_order_relaxed);
-    ec_module_list_update(&preload.modules);
 }
 
 static void connect_to_daemon(void)
