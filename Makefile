@@ -29,7 +29,7 @@ soak: packages-build packages-test build-development build-asan build-fuzz ## th
 	ctest --preset asan -L integration --repeat until-fail:$(SOAK_ROUNDS)
 	tests/fuzz/soak build/fuzz $(SOAK_FUZZ_S)
 
-bench: packages-build packages-bench ## ratios against peers; BENCH=time|events|memory|resources|breaker|control for one area
+bench: packages-build packages-bench ## ratios against peers; BENCH=time|events|memory|resources|loading|breaker|control for one area
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target all benchmarks
 	@tests/bench/run $(BENCH)
@@ -45,7 +45,7 @@ deb: packages-build ## Debian packages in build/package: daemon, library, dev, t
 	@cmake --build --preset package
 	@cd build/package && cpack -G DEB >/dev/null && ls *.deb
 
-docs: packages-build build-release ## write docs/generated and docs/man from what the programs print
+docs: packages-build build-release ## write docs/generated, docs/man and config/engine-core.json from what the programs print
 	@.ci/generated-docs $(CURDIR)/build/release/bin/engine-cored write
 
 fmt: packages-lint ## format every C file

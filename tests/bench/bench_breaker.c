@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -227,7 +228,7 @@ static void climb_to_term(struct term_climb *term, struct earlyoom *earlyoom)
     if (!memory_group_enter(term->group, 0) || memory == MAP_FAILED)
         _exit(1);
     fill(memory, &touched, term->group, LIMIT_BYTES / 1000 * START_PERMILLE, 0, earlyoom);
-    sleep(2); /* it looks once a second at most */
+    sleep(2); /* it looks at least once a second, and tells nobody when */
     atomic_store(&term->crossed_ns,
                  fill(memory, &touched, term->group, LIMIT_BYTES / 1000 * MARK_PERMILLE - 1,
                       term->climb->bytes_per_s, earlyoom));
@@ -361,15 +362,17 @@ static void measure_timer(const void *context)
 #define THRASH_FILE (UINT64_C(96) * 1024 * 1024)
 #define THRASH_BYTES_PER_S (2.0 * 1024 * 1024)
 #define THRASH_PIECE 16384
+#define THRASH_PIECES (THRASH_FILE / THRASH_PIECE)
 #define THRASH_FAST_PERMILLE 250 /* so much is left when the slow growth begins */
 #define THRASH_S 90
 
 struct reader {
     const char *path;
+    sem_t is_hot; /* the file is in memory, and the kernel has seen that it is used */
     atomic_bool stop;
 };
 
-/* Pieces in no order, so that nothing is read ahead: what was taken away is waited for. */
+/* All of it twice, then pieces in no order; nothing is read ahead: what was taken away is waited for. */
 static void *read_again(void *context)
 {
     static unsigned char piece[THRASH_PIECE];
@@ -379,10 +382,14 @@ static void *read_again(void *context)
 
     if (fd >= 0)
         posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+    for (uint64_t i = 0; fd >= 0 && i < 2 * THRASH_PIECES; i++)
+        if (pread(fd, piece, sizeof piece, (off_t)(i % THRASH_PIECES * THRASH_PIECE)) <= 0)
+            break;
+    sem_post(&reader->is_hot);
     while (fd >= 0 && !atomic_load(&reader->stop)) {
         state = state * 1664525 + 1013904223;
-        if (pread(fd, piece, sizeof piece,
-                  (off_t)((state >> 8) % (THRASH_FILE / THRASH_PIECE) * THRASH_PIECE)) <= 0)
+        if (pread(fd, piece, sizeof piece, (off_t)((state >> 8) % THRASH_PIECES * THRASH_PIECE)) <=
+            0)
             break;
     }
     if (fd >= 0)
@@ -408,9 +415,11 @@ static void thrash_once(const struct memory_group *group, const struct memory_vi
         ec_client_create(&(struct ec_client_desc) { .name = "thrasher" }, &client, &why) < 0)
         _exit(1);
     memory = mmap(NULL, THRASH_LIMIT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED || pthread_create(&thread, NULL, read_again, &reader) != 0)
+    if (memory == MAP_FAILED || sem_init(&reader.is_hot, 0, 0) < 0 ||
+        pthread_create(&thread, NULL, read_again, &reader) != 0)
         _exit(1);
-    sleep(3); /* the file is in memory, and known to be used */
+    while (sem_wait(&reader.is_hot) < 0)
+        ; /* a signal */
     fill(memory, &touched, group, THRASH_LIMIT / 1000 * THRASH_FAST_PERMILLE, 0, NULL);
     from = touched;
     begin_ns = bench_ns();

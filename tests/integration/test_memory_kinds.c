@@ -3,7 +3,6 @@
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <engine-core/aligned.h>
@@ -259,13 +258,15 @@ END_TEST
 START_TEST(empty_groups_go_back_with_the_frames)
 {
     static void *blocks[20000];
-    const struct timespec pause = { .tv_nsec = 10000000 };
     struct ec_memory_stats stats;
+    struct ec_step_clock physics;
+    struct ec_step step;
     struct ec_error why = { 0 };
     uint64_t full_bytes;
 
     join(0);
     ck_assert_msg(make_all(false, &why) == EC_OK, "%s", why.text);
+    ck_assert_int_eq(ec_step_find(client, "physics", &physics), EC_OK);
     for (int i = 0; i < 20000; i++)
         blocks[i] = ec_pool_alloc(all.pool);
     ec_pool_stats(all.pool, &stats);
@@ -277,7 +278,7 @@ START_TEST(empty_groups_go_back_with_the_frames)
 
         ec_frame_begin(client, &mark);
         ec_frame_end(&mark);
-        nanosleep(&pause, NULL);
+        ec_step_wait(&physics, 1000000000, &step);
         ec_pool_stats(all.pool, &stats);
     } while (stats.capacity_bytes > full_bytes / 10);
     destroy_all();

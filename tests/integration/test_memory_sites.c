@@ -198,6 +198,8 @@ static int grow(const struct game_side *side)
     struct ec_client *client = game_join("grower", engine.socket_path);
     struct ec_heap *heap;
     struct ec_pool *growing, *steady;
+    struct ec_step_clock physics;
+    struct ec_step step;
     uint32_t loot;
 
     GAME_CHECK(ec_tracking_start(client, 1, NULL) == EC_OK);
@@ -212,6 +214,7 @@ static int grow(const struct game_side *side)
                    &(struct ec_pool_desc) { .client = client, .name = "steady", .block_bytes = 64 },
                    &steady, NULL) == EC_OK);
     GAME_CHECK(ec_pool_alloc(steady) != NULL);
+    GAME_CHECK(ec_step_find(client, "physics", &physics) == EC_OK);
     game_say(side);
     for (;;) { /* until it is killed */
         struct ec_frame frame;
@@ -220,7 +223,7 @@ static int grow(const struct game_side *side)
         GAME_CHECK(ec_pool_alloc(growing) != NULL);
         GAME_CHECK(ec_free(heap, EC_SITE(ec_alloc(heap, 32, EC_TAG_AI))) == EC_OK);
         ec_frame_end(&frame);
-        usleep(2000); /* a frame */
+        ec_step_wait(&physics, 1000000000, &step);
     }
     return 0;
 }

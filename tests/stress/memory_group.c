@@ -18,6 +18,7 @@ static uint64_t read_number(int fd, const char *name);
 static int open_in(const struct memory_group *group, const char *file, int flags);
 static bool write_file(const char *directory, const char *file, const char *text);
 static bool find_unified(char *directory, size_t bytes);
+static void remove_group(char *directory);
 
 bool memory_group_create(struct memory_group *group, uint64_t limit_bytes, char *why, size_t bytes)
 {
@@ -53,13 +54,7 @@ void memory_group_destroy(struct memory_group *group)
     if (group->stat_fd >= 0)
         close(group->stat_fd);
     group->usage_fd = group->stat_fd = -1;
-    /* The last process is out of it a moment after it was waited for. */
-    for (unsigned i = 0; group->directory[0] != '\0' && i < 200; i++) {
-        if (rmdir(group->directory) == 0 || errno != EBUSY)
-            break;
-        usleep(10000);
-    }
-    group->directory[0] = '\0';
+    remove_group(group->directory);
 }
 
 bool memory_group_enter(const struct memory_group *group, pid_t pid)
@@ -147,11 +142,7 @@ void memory_view_destroy(struct memory_view *view)
     }
     if (view->directory[0] != '\0')
         rmdir(view->directory);
-    for (unsigned i = 0; view->beside[0] != '\0' && i < 200; i++) {
-        if (rmdir(view->beside) == 0 || errno != EBUSY)
-            break;
-        usleep(10000);
-    }
+    remove_group(view->beside);
     *view = (struct memory_view) { 0 };
 }
 
@@ -161,6 +152,17 @@ bool memory_view_enter(const struct memory_view *view, pid_t pid)
 
     snprintf(text, sizeof text, "%d", (int)pid);
     return view->beside[0] == '\0' || write_file(view->beside, "cgroup.procs", text);
+}
+
+/* The last process is out of it a moment after it was waited for, and version 1 tells nobody when. */
+static void remove_group(char *directory)
+{
+    for (unsigned i = 0; directory[0] != '\0' && i < 200; i++) {
+        if (rmdir(directory) == 0 || errno != EBUSY)
+            break;
+        usleep(10000);
+    }
+    directory[0] = '\0';
 }
 
 /* Where the tree of version 2 is mounted: by itself, or beside those of version 1. */

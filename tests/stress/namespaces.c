@@ -21,8 +21,9 @@ struct outcome {
 static void run_inside(struct outcome *outcome, void (*fn)(void *context), void *context)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
-    if (mount("proc", "/proc", "proc", 0, NULL) < 0) {
+    /* Private first, or the other mount would be one of the host's. */
+    if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("proc", "/proc", "proc", 0, NULL) < 0) {
         snprintf(outcome->why, sizeof outcome->why, "mount /proc: %s", strerror(errno));
         _exit(0);
     }
