@@ -555,7 +555,6 @@ static void measure_storm(const void *context)
     }
 }
 
-/* With an argument: the rows whose names have it. */
 int main(int argc, char **argv)
 {
     static const struct climb slow = { UINT64_C(200) << 20, false, 1 },
@@ -608,7 +607,7 @@ int main(int argc, char **argv)
     int status = EXIT_SUCCESS;
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        if (argc > 1 && strstr(cases[i].row.name, argv[1]) == NULL)
+        if (!bench_wanted(argc, argv, cases[i].row.name))
             continue;
         if (!bench_compare(&cases[i].row, &cases[i].ours,
                            cases[i].peer.run == NULL ? NULL : &cases[i].peer))

@@ -567,20 +567,12 @@ static const struct {
       { 0 } },
 };
 
-static bool wanted(const char *name, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], name) == 0)
-            return true;
-    return argc == 1;
-}
-
 int main(int argc, char **argv)
 {
     int status = EXIT_SUCCESS;
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (wanted(rows[i].row.name, argc, argv) &&
+        if (bench_wanted(argc, argv, rows[i].row.name) &&
             !bench_compare(&rows[i].row, &rows[i].ours,
                            rows[i].peer.name != NULL ? &rows[i].peer : NULL))
             status = EXIT_FAILURE;

@@ -251,14 +251,6 @@ static const struct {
       false },
 };
 
-static bool wanted(const char *name, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], name) == 0)
-            return true;
-    return argc == 1;
-}
-
 int main(int argc, char **argv)
 {
     struct bench_contender peer;
@@ -270,7 +262,7 @@ int main(int argc, char **argv)
         return EXIT_FAILURE;
     }
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (!wanted(rows[i].row.name, argc, argv))
+        if (!bench_wanted(argc, argv, rows[i].row.name))
             continue;
         peer = rows[i].peer;
         if (rows[i].roudi && !roudi_start())

@@ -1,6 +1,6 @@
 /* bench_loading.c - decoding into the asset heap against the bare decoder.
  *
- *     bench_loading
+ *     bench_loading [NAME...]
  *
  *   resources.load_{raw,bmp,tga,cooked,png,jpeg}
  *         50 pictures of 10 MB out of one zip into the heap of a real daemon with 2 workers: a process
@@ -383,11 +383,12 @@ static bool measure(size_t index)
     return daemon_stop(&daemon_) == 0 && measured;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     bool measured = true;
 
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        measured = measure(i) && measured;
+        if (bench_wanted(argc, argv, rows[i].name))
+            measured = measure(i) && measured;
     return measured ? 0 : 1;
 }

@@ -1024,8 +1024,8 @@ int main(int argc, char **argv)
                                               .run = cases[i].peer,
                                               .context = &cases[i].load };
 
-        if (argc == 2 && strcmp(argv[1], cases[i].row.name) != 0)
-            continue; /* one figure is asked for */
+        if (!bench_wanted(argc, argv, cases[i].row.name))
+            continue;
         if (!bench_compare(&cases[i].row, &ours, cases[i].peer != NULL ? &peer : NULL))
             status = EXIT_FAILURE;
     }

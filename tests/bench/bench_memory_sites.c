@@ -171,6 +171,23 @@ static void ask_report(const void *context)
     daemon_stop(&daemon);
 }
 
+#define UNDER(name_, goal_, pairs_, ours_, peer_name_, peer_)                                      \
+    {                                                                                              \
+        { .name = name_, .unit = "ns", .op = "<=", .goal = goal_, .pairs = pairs_ },               \
+            { .name = "engine-core", .run = become_load, .context = ours_ },                       \
+        {                                                                                          \
+            .name = peer_name_, .run = become_load, .context = peer_                               \
+        }                                                                                          \
+    }
+#define ALONE(name_, unit_, goal_, run_)                                                           \
+    {                                                                                              \
+        { .name = name_, .unit = unit_, .op = "<=", .goal = goal_ },                               \
+            { .name = "engine-core", .run = run_ },                                                \
+        {                                                                                          \
+            0                                                                                      \
+        }                                                                                          \
+    }
+
 int main(int argc, char **argv)
 {
     static const struct under plain = { NULL, NULL }, count = { "", "0" },
@@ -178,42 +195,23 @@ int main(int argc, char **argv)
                               heaptrack = { HEAPTRACK, NULL };
     static const struct {
         struct bench_row row;
-        const struct under *ours, *peer;
-        const char *peer_name;
+        struct bench_contender ours, peer;
     } rows[] = {
-        { { .name = "memory.shim_count", .unit = "ns", .op = "<=", .goal = 1.15, .pairs = TURNS },
-          &count,
-          &plain,
-          "without" },
-        { { .name = "memory.shim_sampled", .unit = "ns", .op = "<=", .goal = 1.2, .pairs = TURNS },
-          &sampled,
-          &plain,
-          "without" },
-        { { .name = "memory.shim_every", .unit = "ns", .op = "<=", .goal = 2.5, .pairs = TURNS },
-          &every,
-          &plain,
-          "without" },
-        { { .name = "memory.shim_heaptrack", .unit = "ns", .op = "<=", .goal = 0.2 },
-          &every,
-          &heaptrack,
-          "heaptrack" },
+        UNDER("memory.shim_count", 1.15, TURNS, &count, "without", &plain),
+        UNDER("memory.shim_sampled", 1.2, TURNS, &sampled, "without", &plain),
+        UNDER("memory.shim_every", 2.5, TURNS, &every, "without", &plain),
+        UNDER("memory.shim_heaptrack", 0.2, 0, &every, "heaptrack", &heaptrack),
+        ALONE("memory.report_us", "us", 20, read_tags),
+        ALONE("memory.report_ms", "ms", 5, ask_report),
     };
-    bool done = true;
+    int status = EXIT_SUCCESS;
 
     if (argc > 1 && strcmp(argv[1], LOAD) == 0)
         return load();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        done &= bench_compare(
-            &rows[i].row,
-            &(struct bench_contender) {
-                .name = "engine-core", .run = become_load, .context = rows[i].ours },
-            &(struct bench_contender) {
-                .name = rows[i].peer_name, .run = become_load, .context = rows[i].peer });
-    done &= bench_compare(
-        &(struct bench_row) { .name = "memory.report_us", .unit = "us", .op = "<=", .goal = 20 },
-        &(struct bench_contender) { .name = "engine-core", .run = read_tags }, NULL);
-    done &= bench_compare(
-        &(struct bench_row) { .name = "memory.report_ms", .unit = "ms", .op = "<=", .goal = 5 },
-        &(struct bench_contender) { .name = "engine-core", .run = ask_report }, NULL);
-    return done ? 0 : 1;
+        if (bench_wanted(argc, argv, rows[i].row.name) &&
+            !bench_compare(&rows[i].row, &rows[i].ours,
+                           rows[i].peer.name != NULL ? &rows[i].peer : NULL))
+            status = EXIT_FAILURE;
+    return status;
 }

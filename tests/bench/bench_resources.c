@@ -584,7 +584,7 @@ static const struct {
       NULL },
 };
 
-int main(void)
+int main(int argc, char **argv)
 {
     bool measured = true;
 
@@ -596,14 +596,16 @@ int main(void)
     names_make();
     content_make();
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-        measured = bench_compare(&rows[i].row, &rows[i].ours, rows[i].peer) && measured;
+        if (bench_wanted(argc, argv, rows[i].row.name))
+            measured = bench_compare(&rows[i].row, &rows[i].ours, rows[i].peer) && measured;
     snprintf(trace_path, sizeof trace_path, "%s/session.trace", daemon_.directory);
     if (!session_trace_write(trace_path, &trace_bytes))
         return 1;
     for (size_t i = 0; i < sizeof residency_rows / sizeof residency_rows[0]; i++)
-        measured = bench_compare(&residency_rows[i].row, &residency_rows[i].ours,
-                                 residency_rows[i].peer) &&
-                   measured;
+        if (bench_wanted(argc, argv, residency_rows[i].row.name))
+            measured = bench_compare(&residency_rows[i].row, &residency_rows[i].ours,
+                                     residency_rows[i].peer) &&
+                       measured;
     unlink(archive);
     return daemon_stop(&daemon_) == 0 && measured ? 0 : 1;
 }

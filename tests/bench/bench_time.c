@@ -340,32 +340,22 @@ static bool compare_wakes(const struct wake_case *wake_case)
     return bench_compare(&row, &ours, &peer);
 }
 
-static bool compare_rest(void)
-{
-    const struct bench_row timers = {
-        .name = "time.timers", .unit = "ns", .op = "<=", .goal = 1.0, .shared = true
-    };
-    const struct bench_row drift = {
-        .name = "time.drift_30d", .unit = "ns", .op = "<=", .goal = 0, .pairs = 5, .shared = true
-    };
-    const struct bench_row idle = {
-        .name = "time.idle_cpu", .unit = "%", .op = "<=", .goal = 0.3, .pairs = 5, .shared = true
-    };
-    const struct bench_contender own = { .name = "engine-core",
-                                         .run = measure_timers,
-                                         .context = &own_timers_run };
-    const struct bench_contender libuv = { .name = "libuv",
-                                           .run = measure_timers,
-                                           .context = &uv_timers_run };
-    const struct bench_contender month = { .name = "engine-core", .run = measure_drift };
-    const struct bench_contender daemon = { .name = "engine-cored", .run = measure_idle };
-    bool ok = bench_compare(&timers, &own, &libuv);
+static const struct {
+    struct bench_row row;
+    struct bench_contender ours, peer;
+} rest[] = {
+    { { .name = "time.timers", .unit = "ns", .op = "<=", .goal = 1.0, .shared = true },
+      { .name = "engine-core", .run = measure_timers, .context = &own_timers_run },
+      { .name = "libuv", .run = measure_timers, .context = &uv_timers_run } },
+    { { .name = "time.drift_30d", .unit = "ns", .op = "<=", .goal = 0, .pairs = 5, .shared = true },
+      { .name = "engine-core", .run = measure_drift },
+      { 0 } },
+    { { .name = "time.idle_cpu", .unit = "%", .op = "<=", .goal = 0.3, .pairs = 5, .shared = true },
+      { .name = "engine-cored", .run = measure_idle },
+      { 0 } },
+};
 
-    ok = bench_compare(&drift, &month, NULL) && ok;
-    return bench_compare(&idle, &daemon, NULL) && ok;
-}
-
-int main(void)
+int main(int argc, char **argv)
 {
     int status = EXIT_SUCCESS;
 
@@ -377,11 +367,17 @@ int main(void)
                                               .run = measure,
                                               .context = &cases[i].peer };
 
-        if (!bench_compare(&cases[i].row, &ours, &peer))
+        if (bench_wanted(argc, argv, cases[i].row.name) &&
+            !bench_compare(&cases[i].row, &ours, &peer))
             status = EXIT_FAILURE;
     }
     for (size_t i = 0; i < sizeof wake_cases / sizeof *wake_cases; i++)
-        if (!compare_wakes(&wake_cases[i]))
+        if (bench_wanted(argc, argv, wake_cases[i].name) && !compare_wakes(&wake_cases[i]))
             status = EXIT_FAILURE;
-    return compare_rest() ? status : EXIT_FAILURE;
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+        if (bench_wanted(argc, argv, rest[i].row.name) &&
+            !bench_compare(&rest[i].row, &rest[i].ours,
+                           rest[i].peer.name != NULL ? &rest[i].peer : NULL))
+            status = EXIT_FAILURE;
+    return status;
 }

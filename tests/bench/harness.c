@@ -412,6 +412,14 @@ static void print_row(const struct bench_row *row, const char *peer, struct pair
            pairs->disturbed ? "true" : "false");
 }
 
+bool bench_wanted(int argc, char **argv, const char *name)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], name) == 0)
+            return true;
+    return argc == 1;
+}
+
 bool bench_compare(const struct bench_row *row, const struct bench_contender *ours,
                    const struct bench_contender *peer)
 {

@@ -54,6 +54,9 @@ struct bench_row {
                          of what is measured, and no pair is thrown away */
 };
 
+/* Is this row asked for? The arguments of a benchmark are names of rows; without any, all are. */
+bool bench_wanted(int argc, char **argv, const char *name);
+
 /* Print the row of ours against peer; peer NULL: ours alone. false: it could not be measured (the
  * reason went to stderr). A peer that is not installed is a row, not a failure. */
 bool bench_compare(const struct bench_row *row, const struct bench_contender *ours,
