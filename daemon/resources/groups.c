@@ -89,6 +89,10 @@ int group_may_undefine(const struct group *group, struct ec_error *why)
     if (group->state != GROUP_UNLOADED && group->state != GROUP_FAILED)
         return ec_fail(why, EC_ERR_STATE, "group %s is %s; unload it first", group->name,
                        group_state_text(group));
+    /* It failed when it was loaded again; they stayed ready, and will let go of it by its name. */
+    if (group->user_count > 0)
+        return ec_fail(why, EC_ERR_STATE, "group %s depends on it; unload that first",
+                       group->users[0]->name);
     return EC_OK;
 }
 

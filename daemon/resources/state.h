@@ -256,7 +256,7 @@ int groups_may_define(struct resources *resources, const struct group_desc *desc
                       struct ec_error *why);
 /* Forget a group and the resources that no other group names.
  *
- * Returns EC_OK or EC_ERR_STATE (it is wanted, or still held). */
+ * Returns EC_OK or EC_ERR_STATE (it is wanted, still held, or a wanted group depends on it). */
 int group_undefine(struct resources *resources, struct group *group, struct ec_error *why);
 int group_may_undefine(const struct group *group, struct ec_error *why);
 struct group *groups_find(struct resources *resources, const char *name); /* NULL */

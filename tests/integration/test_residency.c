@@ -212,6 +212,30 @@ START_TEST(a_dependency_that_fails_fails_the_group_and_nothing_stays)
 }
 END_TEST
 
+/* Loaded again after an eviction, it may fail while those that depend on it keep what they have. */
+START_TEST(a_failed_group_stays_defined_while_others_depend_on_it)
+{
+    char path[200];
+
+    start(NULL);
+    write_files(2);
+    define("top", "{\"name\":\"a\"}", ",\"depends\":[\"bottom\"]");
+    define("bottom", "{\"name\":\"b\"}", "");
+    asset_load(&assets, "top");
+    asset_ok(asset_call(&assets, "resource.evict", "{\"group\":\"bottom\"}"));
+    snprintf(path, sizeof path, "%s/b", assets.folder);
+    ck_assert_int_eq(unlink(path), 0);
+    asset_error(asset_call(&assets, "resource.load", "{\"group\":\"bottom\"}"), EC_ERR_GROUP, "b");
+    ck_assert_str_eq(group_state("bottom"), "failed");
+    asset_error(asset_call(&assets, "resource.undefine", "{\"group\":\"bottom\"}"), EC_ERR_STATE,
+                "group top depends on it");
+    ck_assert_str_eq(group_state("top"), "ready");
+    asset_ok(asset_call(&assets, "resource.unload", "{\"group\":\"top\"}"));
+    asset_ok(asset_call(&assets, "resource.undefine", "{\"group\":\"bottom\"}"));
+    stop();
+}
+END_TEST
+
 START_TEST(a_cycle_is_named_whichever_group_closes_it)
 {
     start(NULL);
@@ -839,6 +863,7 @@ int main(void)
     tcase_add_test(tcase, a_bad_manifest_refuses_the_start);
     tcase_add_test(tcase, dependencies_load_with_a_group_and_leave_with_it);
     tcase_add_test(tcase, a_dependency_that_fails_fails_the_group_and_nothing_stays);
+    tcase_add_test(tcase, a_failed_group_stays_defined_while_others_depend_on_it);
     tcase_add_test(tcase, a_cycle_is_named_whichever_group_closes_it);
     tcase_add_test(tcase, dependencies_have_a_greatest_depth);
     tcase_add_test(tcase, equal_bytes_under_two_names_are_stored_once);
