@@ -10,8 +10,9 @@
 #include "resources/directory_writer.h"
 #include "segment/references.h"
 
-static bool group_is_awaited(const struct group *group);
-static enum verdict verdict_before(const struct resource *resource, const struct group *group);
+static bool group_is_awaited(struct group *group, uint64_t stamp);
+static enum verdict verdict_before(const struct resources *resources,
+                                   const struct resource *resource, const struct group *group);
 static int compare_candidates(const void *left, const void *right);
 static uint64_t evict_marked(struct resources *resources, uint32_t first, uint32_t end);
 static void evicted(struct resources *resources, struct resource *resource);
@@ -98,13 +99,15 @@ uint32_t evict_candidates(struct resources *resources, const struct group *group
     uint32_t count = 0;
 
     uses_read(resources);
+    resources->stamp++;                         /* of the walks of group_is_awaited */
     for (unsigned pass = 0; pass < 2; pass++) { /* those that may go first */
         for (uint32_t i = 0; i < (group != NULL ? group->count : high); i++) {
             struct resource *resource = group != NULL ? group->members[i] : resources->by_index[i];
 
             if (resource == NULL || resource->presence != RESOURCE_READY || resource->leaving)
                 continue;
-            resource->verdict = awaited ? VERDICT_RETURNING : verdict_before(resource, group);
+            resource->verdict =
+                awaited ? VERDICT_RETURNING : verdict_before(resources, resource, group);
             if ((resource->verdict != VERDICT_NONE) == (pass == 1))
                 resources->batch[count++] = resource;
         }
@@ -132,26 +135,30 @@ void evict_announce(struct resources *resources, struct ec_json_writer *names)
     }
 }
 
-/* It is loading, or one is that depends on it. */
-static bool group_is_awaited(const struct group *group)
+/* It is loading, or one is that depends on it. Each group is walked once, since the number of ways that
+ * lead to it has no bound. */
+static bool group_is_awaited(struct group *group, uint64_t stamp)
 {
-    bool awaited = group->state == GROUP_LOADING;
-
-    for (uint32_t i = 0; i < group->user_count && !awaited; i++)
-        awaited = group_is_awaited(group->users[i]);
-    return awaited;
+    if (group->stamp == stamp)
+        return group->awaited;
+    group->stamp = stamp;
+    group->awaited = group->state == GROUP_LOADING;
+    for (uint32_t i = 0; i < group->user_count && !group->awaited; i++)
+        group->awaited = group_is_awaited(group->users[i], stamp);
+    return group->awaited;
 }
 
 /* Why a resource must not even be tried; VERDICT_NONE: it may. When a group is evicted, what another
  * group needs stays. */
-static enum verdict verdict_before(const struct resource *resource, const struct group *group)
+static enum verdict verdict_before(const struct resources *resources,
+                                   const struct resource *resource, const struct group *group)
 {
     uint32_t own = group != NULL && group_wants(group) ? 1 : 0;
 
     if (resource_residency(resource) == RESIDENCY_PINNED)
         return VERDICT_PINNED;
     for (uint32_t i = 0; i < resource->group_count; i++)
-        if (group_is_awaited(resource->groups[i]))
+        if (group_is_awaited(resource->groups[i], resources->stamp))
             return VERDICT_AWAITED;
     if (resource->order == ORDER_ACTIVE)
         own++;

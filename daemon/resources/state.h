@@ -163,6 +163,7 @@ struct group {
     uint32_t user_count, user_capacity;
     uint64_t stamp; /* of the last walk that came by */
     uint32_t depth; /* found by it */
+    bool awaited;   /* found by it: this one is loading, or one is that depends on it */
     struct group *next_grave;
     UT_hash_handle hh;
 };

@@ -236,6 +236,25 @@ START_TEST(a_failed_group_stays_defined_while_others_depend_on_it)
 }
 END_TEST
 
+/* 2^61 ways lead from the lowest group to the highest. */
+START_TEST(each_group_is_looked_at_once_however_many_ways_lead_to_it)
+{
+    char name[32], depends[96];
+
+    start(NULL);
+    write_files(1);
+    for (int i = 62; i >= 0; i--)
+        for (int side = 0; side < 2; side++) {
+            snprintf(name, sizeof name, "g%d.%d", i, side);
+            snprintf(depends, sizeof depends, ",\"depends\":[\"g%d.0\",\"g%d.1\"]", i + 1, i + 1);
+            define(name, i == 62 ? "{\"name\":\"a\"}" : "", i == 62 ? "" : depends);
+        }
+    asset_load(&assets, "g0.0");
+    asset_text(asset_call(&assets, "resource.evict", "{\"bytes\":1}"), "result/evicted/0", "a");
+    stop();
+}
+END_TEST
+
 START_TEST(a_cycle_is_named_whichever_group_closes_it)
 {
     start(NULL);
@@ -864,6 +883,7 @@ int main(void)
     tcase_add_test(tcase, dependencies_load_with_a_group_and_leave_with_it);
     tcase_add_test(tcase, a_dependency_that_fails_fails_the_group_and_nothing_stays);
     tcase_add_test(tcase, a_failed_group_stays_defined_while_others_depend_on_it);
+    tcase_add_test(tcase, each_group_is_looked_at_once_however_many_ways_lead_to_it);
     tcase_add_test(tcase, a_cycle_is_named_whichever_group_closes_it);
     tcase_add_test(tcase, dependencies_have_a_greatest_depth);
     tcase_add_test(tcase, equal_bytes_under_two_names_are_stored_once);
