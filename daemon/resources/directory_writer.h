@@ -26,7 +26,7 @@ uint32_t directory_room(const struct ec_directory *directory); /* how many can b
 /* Take the name from an entry that is not READY and that nobody refers to; the next name may get it. */
 void directory_remove(struct ec_directory *directory, uint32_t index);
 
-/* Let the name of a READY or EVICTING entry move to another one, LOADING, which is returned. Handles of
+/* Let the name of an entry that is referred to move to another one, LOADING, which is returned. Handles of
  * the old entry are stale from now on; its references still count under the old index, which is to be
  * removed when there are none. There must be room, and a generation. */
 uint32_t directory_replace(struct ec_directory *directory, uint32_t index);

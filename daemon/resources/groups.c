@@ -25,6 +25,7 @@ static int desc_check(const struct group_desc *desc, struct ec_error *why);
 static bool group_is(const struct group *group, const struct group_desc *desc);
 static int member_check(struct resources *resources, const struct resource_desc *desc,
                         uint32_t *added, struct ec_error *why);
+static void member_enter(struct resources *resources, struct resource *member);
 static struct group *group_make(const struct group_desc *desc);
 static int members_prepare(struct resources *resources, struct group *group,
                            const struct group_desc *desc);
@@ -136,14 +137,8 @@ static int group_define(struct resources *resources, const struct group_desc *de
     for (uint32_t i = 0; i < group->count; i++) {
         struct resource *member = group->members[i];
 
-        if (member->index == EC_RESOURCE_NONE) {
-            /* A directory that an earlier run left has the name already. */
-            member->index = ec_directory_find(resources->directory, member->name);
-            if (member->index == EC_RESOURCE_NONE)
-                rc = directory_add(resources->directory, member->name, &member->index);
-            assert(rc == EC_OK);
-            resources->by_index[member->index] = member;
-        }
+        if (member->index == EC_RESOURCE_NONE)
+            member_enter(resources, member);
         member->groups[member->group_count++] = group;
     }
     resources->group_count++;
@@ -330,6 +325,35 @@ static int member_check(struct resources *resources, const struct resource_desc 
                    known->group_count > 0 ? known->groups[0]->name : "");
 }
 
+/* Give a new member its entry; there is room. The directory has the name already when an earlier run left
+ * it, or when references to a life before keep the entry: those count by its index, so the name moves. */
+static void member_enter(struct resources *resources, struct resource *member)
+{
+    struct ec_directory *directory = resources->directory;
+    uint32_t index = ec_directory_find(directory, member->name);
+    struct old_life *old = resources->old_lives;
+    int rc = EC_OK;
+
+    while (index != EC_RESOURCE_NONE && old != NULL && old->index != index)
+        old = old->next;
+    if (index == EC_RESOURCE_NONE) {
+        rc = directory_add(directory, member->name, &index);
+    } else if (old != NULL) {
+        old->resource = member; /* soft references to it ask for this one */
+        member->old_lives++;
+        if (directory_generation(directory, index) == 0) { /* retired, moves of itself */
+            rc = directory_advance(directory, &index, EC_RESOURCE_UNLOADED);
+        } else {
+            index = directory_replace(directory, index);
+            directory_set_state(directory, index, EC_RESOURCE_UNLOADED);
+        }
+    }
+    assert(rc == EC_OK);
+    (void)rc;
+    member->index = index;
+    resources->by_index[index] = member;
+}
+
 static struct group *group_make(const struct group_desc *desc)
 {
     struct group *group = calloc(1, sizeof *group);
@@ -459,7 +483,8 @@ void graves_release(struct resources *resources)
 
 void resource_bury(struct resources *resources, struct resource *resource)
 {
-    struct old_life life = { .index = resource->index };
+    struct old_life life = { .index = resource->index,
+                             .handle = directory_handle(resources->directory, resource->index) };
 
     if (resource->group_count > 0 || resource->needed > 0 ||
         resource->presence != RESOURCE_ABSENT || resource->job != NULL ||

@@ -415,6 +415,38 @@ START_TEST(soft_references_end_with_their_game)
 }
 END_TEST
 
+START_TEST(a_name_that_is_defined_again_is_not_taken_along_by_its_old_life)
+{
+    struct ec_client *client;
+    ec_resource_soft soft, other;
+
+    start(NULL);
+    write_files(2);
+    define("g", "{\"name\":\"a\"}", "");
+    define("h", "{\"name\":\"b\"}", "");
+    asset_subscribe(&assets, "[\"resource.ready\"]");
+    client = asset_game(&assets, "game");
+    ck_assert_int_eq(ec_resource_soft_acquire(client, "a", &soft), EC_OK);
+    asset_await(&assets, "resource.ready", "name", "a");
+    asset_ok(asset_call(&assets, "resource.undefine", "{\"group\":\"g\"}"));
+    define("g", "{\"name\":\"a\"}", "");
+    ck_assert_int_eq(
+        reply_number(asset_call(&assets, "resource.get", "{\"name\":\"a\"}"), "result/soft_refs"),
+        1); /* it asks for the new one, too */
+    asset_load(&assets, "g");
+    ec_resource_soft_release(client, soft);
+    ck_assert_int_eq(ec_resource_soft_acquire(client, "b", &other), EC_OK);
+    asset_await(&assets, "resource.ready", "name", "b"); /* the tick has come by */
+    ck_assert_str_eq(asset_state(&assets, "a"), "ready");
+    ec_resource_release(client, asset_hold(client, "a", NULL));
+    ck_assert_int_eq(
+        reply_number(asset_call(&assets, "resource.get", "{\"name\":\"a\"}"), "result/soft_refs"),
+        0);
+    ec_client_destroy(client);
+    stop();
+}
+END_TEST
+
 START_TEST(the_budget_bounds_what_is_loaded_ahead)
 {
     struct ec_client *client;
@@ -890,6 +922,7 @@ int main(void)
     tcase_add_test(tcase, an_undefined_group_leaves_no_trace);
     tcase_add_test(tcase, a_soft_reference_loads_ahead_and_keeps);
     tcase_add_test(tcase, soft_references_end_with_their_game);
+    tcase_add_test(tcase, a_name_that_is_defined_again_is_not_taken_along_by_its_old_life);
     tcase_add_test(tcase, the_budget_bounds_what_is_loaded_ahead);
     tcase_add_test(tcase, an_evicted_resource_says_so_and_can_be_asked_for);
     tcase_add_test(tcase, the_list_comes_in_pages);
