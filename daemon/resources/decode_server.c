@@ -25,6 +25,11 @@
 #define CHILDREN_MAX                                                                               \
     1024 /* more than there are workers, and than servers that wait for their end */
 
+/* A new server's first answer is milliseconds of work, which no configuration bounds: a limit that is
+ * meant for archives must not refuse the start on a machine that stands still. */
+#define START_S 30
+#define PROBE_S 5 /* of that for the probe of the filter */
+
 /* ---- in nursery and server ---- */
 
 struct server_process {
@@ -139,19 +144,22 @@ static void order_serve(struct server_process *process, int fd)
     }
 }
 
-/* Try on a child what the kernel has. One that a filter kills had a filter. */
+/* Try on a child what the kernel has. One that a filter kills had a filter; one that hangs under it ends
+ * itself after a while, and says nothing for it. */
 static enum sandbox_guard probe_guard(int socket_fd)
 {
     const pid_t pid = fork();
     int status, listener;
 
-    if (pid == 0)
+    if (pid == 0) {
+        alarm(PROBE_S);
         _exit((int)sandbox_enter(socket_fd, &listener));
+    }
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
         return SANDBOX_PROCESS;
-    if (!WIFEXITED(status))
-        return SANDBOX_SECCOMP;
-    return (enum sandbox_guard)WEXITSTATUS(status);
+    if (WIFEXITED(status))
+        return (enum sandbox_guard)WEXITSTATUS(status);
+    return WTERMSIG(status) == SIGSYS ? SANDBOX_SECCOMP : SANDBOX_PROCESS;
 }
 
 static void order_mount(struct server_process *process, const struct decode_mount *mount)
@@ -206,10 +214,8 @@ static void order_load(struct server_process *process, const struct decode_load 
         process->child(process->search, load, fds[0]);
         _exit(EXIT_FAILURE); /* it does not come back */
     }
-    if (pid < 0)
-        status.value = errno;
-    else
-        pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (pid < 0 || (pid_fd = (int)syscall(SYS_pidfd_open, pid, 0)) < 0)
+        status.value = errno; /* without a pidfd the child finds its socket closed, and ends */
     packet_send(fds[1], &status, sizeof status, &pid_fd, pid_fd >= 0 ? 1 : 0);
     if (pid_fd >= 0)
         close(pid_fd);
@@ -345,7 +351,7 @@ int decode_server_start(struct decode_nursery *nursery, const struct search_moun
              : ec_fail(why, EC_ERR_SYSTEM, "decoding processes: the nursery has ended");
     close(ends[1]);
     if (rc == EC_OK)
-        rc = server_mount(made, &nothing, seconds, why);
+        rc = server_mount(made, &nothing, START_S, why);
     for (unsigned i = 0; i < count && rc == EC_OK; i++)
         rc = server_mount(made, &mounts[i], seconds, why);
     if (rc < 0) {
@@ -387,6 +393,7 @@ static int server_mount(struct decode_server *server, const struct search_mount 
 {
     struct pollfd wait = { .fd = server->orders_fd, .events = POLLIN };
     struct decode_order order = { .kind = DECODE_MOUNT, .mount.seconds = seconds };
+    const char *what = mount->path[0] != '\0' ? mount->path : "the empty search path";
     struct decode_mounted answer;
     int ready;
 
@@ -401,10 +408,10 @@ static int server_mount(struct decode_server *server, const struct search_mount 
         ready = poll(&wait, 1, (int)seconds * 1000);
     while (ready < 0 && errno == EINTR);
     if (ready == 0)
-        return ec_fail(why, EC_ERR_TIMEOUT, "%s was not read within %u s", mount->path, seconds);
+        return ec_fail(why, EC_ERR_TIMEOUT, "%s was not read within %u s", what, seconds);
     if (!packet_receive(server->orders_fd, &answer, sizeof answer, NULL, 0))
         return ec_fail(why, EC_ERR_PATH, "%s cannot be mounted: the process that read it ended",
-                       mount->path);
+                       what);
     server->guard = answer.guard;
     return answer.rc < 0 ? ec_fail(why, answer.rc, "%s", answer.text) : EC_OK;
 }
