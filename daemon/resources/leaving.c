@@ -171,6 +171,8 @@ void group_unlink(struct resources *resources, struct group *group)
     for (uint32_t i = 0; i < group->depend_count; i++) {
         struct group *other = groups_find(resources, group->depends[i]);
 
+        if (other == NULL) /* the file of an earlier run was not whole: group_link_wanted */
+            continue;
         for (uint32_t k = 0; k < other->user_count; k++)
             if (other->users[k] == group) {
                 other->users[k] = other->users[--other->user_count];

@@ -210,7 +210,8 @@ static bool read_desc(struct ec_json_span row, struct group_desc *desc)
     desc->depends = calloc(count_of(depends) + 1, sizeof *desc->depends);
     if (desc->name == NULL || desc->resources == NULL || desc->depends == NULL ||
         ec_json_get_text(member(row, "residency"), text, sizeof text) < 0 ||
-        !residency_parse(text, &desc->residency) || !number_of(row, "priority", 1000, &priority))
+        !residency_parse(text, &desc->residency) ||
+        !number_of(row, "priority", LOAD_PRIORITY_MAX, &priority))
         return false;
     desc->priority = (unsigned)priority;
     items = ec_json_iterate(rows);
@@ -351,6 +352,19 @@ static void keep_old_life(struct resources *resources, uint32_t index, struct co
     resources->old_lives = life;
 }
 
+static void drop_entry(struct resources *resources, uint32_t index)
+{
+    struct resource *resource = resources->by_index[index];
+    uint32_t next = index;
+
+    directory_advance(resources->directory, &next, EC_RESOURCE_UNLOADED);
+    if (resource == NULL || next == index)
+        return;
+    resources->by_index[index] = NULL; /* retired: the name has moved */
+    resources->by_index[next] = resource;
+    resource->index = next;
+}
+
 static void adopt_entry(struct resources *resources, struct content **taken, uint32_t index)
 {
     struct ec_directory_entry *entry = &resources->directory->entries[index];
@@ -371,7 +385,7 @@ static void adopt_entry(struct resources *resources, struct content **taken, uin
                     index);
         if (state == EC_RESOURCE_READY && resource != NULL && resource->needed > 0)
             ec_reference_mark(&entry->life, generation);
-        directory_advance(resources->directory, &index, EC_RESOURCE_UNLOADED);
+        drop_entry(resources, index);
         return;
     }
     if (resource == NULL) {
