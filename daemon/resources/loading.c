@@ -184,19 +184,29 @@ static int group_start(struct resources *resources, struct group *group, struct 
     return EC_OK;
 }
 
+/* false: no memory. */
+static bool user_add(struct group *group, struct group *user)
+{
+    if (group->user_count == group->user_capacity) {
+        uint32_t capacity = group->user_capacity > 0 ? 2 * group->user_capacity : 4;
+        struct group **grown = realloc(group->users, capacity * sizeof(struct group *));
+
+        if (grown == NULL)
+            return false;
+        group->users = grown;
+        group->user_capacity = capacity;
+    }
+    group->users[group->user_count++] = user;
+    return true;
+}
+
 void group_link_wanted(struct resources *resources, struct group *group)
 {
     for (uint32_t i = 0; i < group->depend_count && !group->linked; i++) {
         struct group *other = groups_find(resources, group->depends[i]);
-        struct group **grown =
-            other != NULL ? realloc(other->users, (other->user_count + 1) * sizeof(struct group *))
-                          : NULL;
 
-        if (grown == NULL)
-            continue;
-        other->users = grown;
-        other->user_capacity = other->user_count + 1;
-        other->users[other->user_count++] = group;
+        if (other != NULL)
+            (void)user_add(other, group); /* without memory it does not stand there */
     }
     group->linked = true;
 }
@@ -208,20 +218,11 @@ static int group_link(struct resources *resources, struct group *group, struct e
 
     for (uint32_t i = 0; i < group->depend_count && !group->linked; i++) {
         struct group *other = groups_find(resources, group->depends[i]);
-        struct group **grown = other->users;
 
-        if (other->user_count == other->user_capacity) {
-            uint32_t capacity = other->user_capacity > 0 ? 2 * other->user_capacity : 4;
-
-            grown = realloc(other->users, capacity * sizeof(struct group *));
-            if (grown == NULL) {
-                group->linked = true; /* with those that it has got; giving up takes them back */
-                return ec_fail(why, EC_ERR_MEMORY, "no memory for dependency %s", other->name);
-            }
-            other->user_capacity = capacity;
+        if (!user_add(other, group)) {
+            group->linked = true; /* with those that it has got; giving up takes them back */
+            return ec_fail(why, EC_ERR_MEMORY, "no memory for dependency %s", other->name);
         }
-        other->users = grown;
-        other->users[other->user_count++] = group;
     }
     group->linked = true;
     for (uint32_t i = 0; i < group->depend_count && rc == EC_OK; i++)
