@@ -138,7 +138,7 @@ static void on_tick(uv_timer_t *timer)
 
 static void client_read(struct resources *resources, struct use_reader *reader)
 {
-    static _Thread_local uint32_t uses[EC_USE_RING];
+    static uint32_t uses[EC_USE_RING];
     const struct ec_client_segment *segment = client_segment(reader->client);
     uint32_t threads;
     uint64_t soft;
