@@ -69,11 +69,22 @@ void gpu_tick(struct resources *resources)
     gpu_ask(resources, at->client, &at->queue);
 }
 
-/* The game hears it by a notification, everybody else by an event. */
+static void announce(struct resources *resources, const struct client *client,
+                     const struct gpu_item *item)
+{
+    struct event_resource_gpu_evict payload = { .client_id = { client->id },
+                                                .gpu_id = { item->id },
+                                                .bytes = { item->bytes } };
+
+    memcpy(payload.name, item->name, sizeof payload.name);
+    events_publish_system(resources->services->events, EC_SYSTEM_resource_gpu_evict, &payload);
+}
+
+/* The game hears it by a notification, everybody else by an event, once the game has been told. */
 void gpu_ask(struct resources *resources, struct client *client, struct gpu_queue *queue)
 {
-    static _Thread_local uint32_t chosen[GPU_ITEMS_MAX];
-    static _Thread_local char text[GPU_ITEMS_MAX * 24 + 64];
+    static uint32_t chosen[GPU_ITEMS_MAX]; /* the loop's: each thread would clear one of its own */
+    static char text[GPU_ITEMS_MAX * 24 + 64];
     uint32_t count = gpu_queue_choose(queue, chosen);
     struct ec_json_writer writer;
 
@@ -82,21 +93,16 @@ void gpu_ask(struct resources *resources, struct client *client, struct gpu_queu
     ec_json_writer_init(&writer, text, sizeof text);
     ec_json_object_begin(&writer);
     ec_json_member_array(&writer, "items");
-    for (uint32_t i = 0; i < count; i++) {
-        const struct gpu_item *item = &queue->items[chosen[i]];
-        struct event_resource_gpu_evict payload = { .client_id = { client->id },
-                                                    .gpu_id = { item->id },
-                                                    .bytes = { item->bytes } };
-
-        ec_json_hex64(&writer, item->id);
-        memcpy(payload.name, item->name, sizeof payload.name);
-        events_publish_system(resources->services->events, EC_SYSTEM_resource_gpu_evict, &payload);
-    }
+    for (uint32_t i = 0; i < count; i++)
+        ec_json_hex64(&writer, queue->items[chosen[i]].id);
     ec_json_array_end(&writer);
     ec_json_object_end(&writer);
-    if (client_notify(client, "resource.gpu.evict", &writer, NULL, 0) == EC_OK)
+    if (client_notify(client, "resource.gpu.evict", &writer, NULL, 0) == EC_OK) {
+        for (uint32_t i = 0; i < count; i++)
+            announce(resources, client, &queue->items[chosen[i]]);
         return;
-    for (uint32_t i = 0; i < count; i++) /* it has not heard: ask again */
+    }
+    for (uint32_t i = 0; i < count; i++) /* it has not heard: ask again at the next tick */
         if (queue->items[chosen[i]].state == GPU_REQUESTED)
             gpu_queue_withdraw(queue, chosen[i]);
 }
