@@ -18,6 +18,7 @@
 #include "foundation/real_time.h"
 #include "resources/use_trace.h"
 
+static void orders_begin_free(struct resources *resources);
 static struct resource *next_order(struct resources *resources, uint64_t room);
 static bool order_begin(struct resources *resources, struct resource *resource);
 static void order_stop(struct resources *resources, struct resource *resource, enum order order);
@@ -64,6 +65,8 @@ void soft_advance(struct resources *resources)
     uint32_t limit =
         workers > 3 ? workers / 2 : 1; /* loads that somebody waits for have the rest */
 
+    if (resources->queued > 0 && resources->soft == RESOURCES_SOFT_HONOURED)
+        orders_begin_free(resources);
     while (resources->queued > 0 && resources->soft == RESOURCES_SOFT_HONOURED &&
            resources->prefetching < limit) {
         uint64_t used = soft_bytes(resources);
@@ -157,6 +160,21 @@ uint64_t resources_set_soft(struct resources *resources, enum resources_soft sof
     graves_release(resources);
     after = asset_heap_used(&resources->heap);
     return after < before ? before - after : 0;
+}
+
+/* What groups have in memory costs nothing, in whatever order; so a game that asks for all of a level that is
+ * there takes one pass, and not one for each resource. */
+static void orders_begin_free(struct resources *resources)
+{
+    uint32_t high = atomic_load_explicit(&resources->directory->high, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < high && resources->queued > 0; i++) {
+        struct resource *resource = resources->by_index[i];
+
+        if (resource != NULL && resource->order == ORDER_QUEUED && resource->needed > 0 &&
+            resource->presence >= RESOURCE_DECODED)
+            order_begin(resources, resource);
+    }
 }
 
 /* The first in the queue that fits. Sizes that are not known yet fit while there is any room. What other
