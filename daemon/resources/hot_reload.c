@@ -142,7 +142,7 @@ int hot_reload_begin(struct resources *resources, struct resource *resource, str
     }
     resource->job = load_job_create(resources, resource, why);
     if (resource->job == NULL)
-        return EC_ERR_MEMORY;
+        return why->code;
     resource->stale = false;
     worker_pool_submit(resources->workers, resource->job);
     return EC_OK;

@@ -26,7 +26,7 @@ void hot_reload_destroy(struct resources *resources); /* accepts one without */
 void hot_reload_mounts_changed(struct resources *resources);
 
 /* A READY or DECODED resource is loaded again; one that is loading begins anew when it has ended. Returns
- * EC_OK, EC_ERR_STATE (not in memory) or EC_ERR_MEMORY. */
+ * EC_OK, EC_ERR_STATE (not in memory), EC_ERR_PATH (an alias makes it too long) or EC_ERR_MEMORY. */
 int hot_reload_begin(struct resources *resources, struct resource *resource, struct ec_error *why);
 /* The result is in; owns the job. The resource may have gone meanwhile. */
 void hot_reload_job_done(struct resources *resources, struct resource *resource,
