@@ -194,14 +194,13 @@ static int game_main(const struct game_side *side)
     struct pollfd told = { .fd = side->hear, .events = POLLIN };
 
     storm.client = game_join("storm", side->context);
-    do
+    do /* one that came late may have found all of its first groups evicted */
         play(&storm);
-    while (poll(&told, 1, 0) == 0);
+    while (poll(&told, 1, 0) == 0 || storm.verified == 0);
     game_hear(side);
     while (storm.held_count > 0)
         let_go(&storm);
     ec_client_destroy(storm.client);
-    GAME_CHECK(storm.verified > 0);
     return 0;
 }
 
