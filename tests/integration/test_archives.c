@@ -6,7 +6,6 @@
 #include <engine-core/resource.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,7 @@
 #include <unistd.h>
 
 #include "foundation/json/json_scan.h"
-#include "support/daemon.h"
+#include "support/asset_daemon.h"
 #include "support/reply.h"
 #include "support/sample_images.h"
 
@@ -26,8 +25,7 @@
 #define TREE "/usr/share/kobo-deluxe"
 #define FILES_MAX 16384
 
-static struct daemon_process daemon_process;
-static struct line_client line;
+static struct asset_daemon assets;
 static char params[1 << 20];
 static char path[256]; /* of the archive that a test makes */
 
@@ -44,67 +42,32 @@ static unsigned content_count;
 
 static void start(const char *const *arguments)
 {
-    daemon_process = (struct daemon_process) { 0 };
-    ck_assert(daemon_prepare(&daemon_process));
-    ck_assert_msg(daemon_start(&daemon_process, arguments), "%s", daemon_process.why);
-    ck_assert(line_client_connect(&line, daemon_process.socket_path));
-    ck_assert_ptr_nonnull(line_client_hello(&line, "test"));
+    assets = (struct asset_daemon) { 0 };
+    asset_daemon_start_bare(&assets, arguments);
     content_count = 0;
 }
 
 static void stop(void)
 {
-    if (path[0] != '\0')
-        unlink(path);
     path[0] = '\0';
-    line_client_close(&line);
-    ck_assert_int_eq(daemon_stop(&daemon_process), 0);
-}
-
-static const char *call(const char *method, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static const char *call(const char *method, const char *format, ...)
-{
-    static char text[8192];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    return line_client_call(&line, method, text);
-}
-
-static void must(const char *reply)
-{
-    ck_assert_msg(reply_at(reply, "result").text != NULL, "%.300s", reply);
+    asset_daemon_stop(&assets);
 }
 
 static void mount(const char *what)
 {
     ck_assert_msg(access(what, R_OK) == 0, "%s is missing: .ci/install-packages test sample", what);
-    must(call("resource.mount", "{\"path\":\"%s\"}", what));
+    asset_ok(asset_call(&assets, "resource.mount", "{\"path\":\"%s\"}", what));
 }
 
+/* A load that may fail. */
 static const char *load(const char *group)
 {
-    return call("resource.load", "{\"group\":\"%s\"}", group);
+    return asset_call(&assets, "resource.load", "{\"group\":\"%s\"}", group);
 }
 
 static int64_t used_bytes(void)
 {
-    return reply_number(call("resource.stats", "{}"), "result/heap/used_bytes");
-}
-
-/* A decoding process that was cancelled has ended, too, with its descriptors in the daemon. */
-static void await_idle_workers(void)
-{
-    const char *reply;
-
-    do {
-        reply = call("resource.stats", "{}");
-    } while (reply_number(reply, "result/decoding/running") > 0 ||
-             reply_number(reply, "result/decoding/waiting") > 0);
+    return reply_number(asset_call(&assets, "resource.stats", "{}"), "result/heap/used_bytes");
 }
 
 /* ---- content ---------------------------------------------------------------------------------- */
@@ -159,17 +122,6 @@ static uint32_t le32(const unsigned char *at)
     return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-static struct ec_client *game_create(void)
-{
-    const struct ec_client_desc desc = { .name = "game",
-                                         .socket_path = daemon_process.socket_path };
-    struct ec_client *client = NULL;
-    struct ec_error why = { 0 };
-
-    ck_assert_msg(ec_client_create(&desc, &client, &why) == EC_OK, "%s", why.text);
-    return client;
-}
-
 /* Define and load everything that is expected, as one group, and compare each byte that a game sees. */
 static void load_all_and_compare(const char *kind)
 {
@@ -184,11 +136,11 @@ static void load_all_and_compare(const char *kind)
         ck_assert_uint_lt(at, sizeof params - 3);
     }
     strcpy(params + at, "]}");
-    must(line_client_call(&line, "resource.define", params));
+    asset_ok(line_client_call(&assets.line, "resource.define", params));
     reply = load("all");
-    must(reply);
+    asset_ok(reply);
     ck_assert_int_eq(reply_number(reply, "result/loaded"), content_count);
-    client = game_create();
+    client = asset_game(&assets, "game");
     for (unsigned i = 0; i < content_count; i++) {
         struct ec_resource_view view;
         ec_resource resource;
@@ -207,8 +159,8 @@ static void load_all_and_compare(const char *kind)
         ec_resource_release(client, resource);
     }
     ec_client_destroy(client);
-    must(call("resource.unload", "{\"group\":\"all\"}"));
-    must(call("resource.evict", "{\"bytes\":1}")); /* waits for the memory */
+    asset_ok(asset_call(&assets, "resource.unload", "{\"group\":\"all\"}"));
+    asset_ok(asset_call(&assets, "resource.evict", "{\"bytes\":1}")); /* waits for the memory */
     ck_assert_int_eq(used_bytes(), 0);
 }
 
@@ -297,7 +249,7 @@ static void write_pak(void)
     FILE *file;
     uint32_t at = 12;
 
-    snprintf(path, sizeof path, "%s/content.pak", daemon_process.directory);
+    snprintf(path, sizeof path, "%s/content.pak", assets.process.directory);
     file = fopen(path, "wb");
     ck_assert_ptr_nonnull(file);
     ck_assert_uint_eq(fwrite("PACK", 1, 4, file), 4);
@@ -336,7 +288,7 @@ static void write_7z(void)
 {
     char command[512];
 
-    snprintf(path, sizeof path, "%s/content.7z", daemon_process.directory);
+    snprintf(path, sizeof path, "%s/content.7z", assets.process.directory);
     snprintf(command, sizeof command, "cd %s && 7z a -bd -y %s . >/dev/null", TREE, path);
     ck_assert_msg(system(command) == 0, "%s (package p7zip-full)", command);
 }
@@ -362,7 +314,7 @@ static void write_file(const char *name, const char *text)
     char file[300];
     int fd;
 
-    snprintf(file, sizeof file, "%s/%s", daemon_process.directory, name);
+    snprintf(file, sizeof file, "%s/%s", assets.process.directory, name);
     fd = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
@@ -373,7 +325,7 @@ static void remove_file(const char *name)
 {
     char file[300];
 
-    snprintf(file, sizeof file, "%s/%s", daemon_process.directory, name);
+    snprintf(file, sizeof file, "%s/%s", assets.process.directory, name);
     ck_assert_int_eq(remove(file), 0);
 }
 
@@ -381,13 +333,13 @@ static void make_folder(const char *name)
 {
     char folder[300];
 
-    snprintf(folder, sizeof folder, "%s/%s", daemon_process.directory, name);
+    snprintf(folder, sizeof folder, "%s/%s", assets.process.directory, name);
     ck_assert_int_eq(mkdir(folder, 0700), 0);
 }
 
 static void assert_holds(const char *name, const char *text)
 {
-    struct ec_client *client = game_create();
+    struct ec_client *client = asset_game(&assets, "game");
     struct ec_resource_view view;
     ec_resource resource;
 
@@ -404,18 +356,19 @@ START_TEST(a_directory_over_an_archive_replaces_single_files)
     struct sample_zip zip = { 0 };
 
     start(NULL);
-    snprintf(path, sizeof path, "%s/content.zip", daemon_process.directory);
+    snprintf(path, sizeof path, "%s/content.zip", assets.process.directory);
     sample_zip_add(&zip, "a.txt", "a of the archive", 16);
     sample_zip_add(&zip, "b.txt", "b of the archive", 16);
     sample_zip_write(&zip, path);
     make_folder("over");
     write_file("over/a.txt", "a of the directory");
     mount(path);
-    must(call("resource.mount", "{\"path\":\"%s/over\",\"append\":false}",
-              daemon_process.directory));
-    must(call("resource.define", "{\"group\":\"g\",\"resources\":[{\"name\":\"a\",\"path\":"
-                                 "\"a.txt\"},{\"name\":\"b\",\"path\":\"b.txt\"}]}"));
-    must(load("g"));
+    asset_ok(asset_call(&assets, "resource.mount", "{\"path\":\"%s/over\",\"append\":false}",
+                        assets.process.directory));
+    asset_ok(asset_call(&assets, "resource.define",
+                        "{\"group\":\"g\",\"resources\":[{\"name\":\"a\",\"path\":"
+                        "\"a.txt\"},{\"name\":\"b\",\"path\":\"b.txt\"}]}"));
+    asset_ok(load("g"));
     assert_holds("a", "a of the directory");
     assert_holds("b", "b of the archive");
     remove_file("over/a.txt");
@@ -433,24 +386,27 @@ START_TEST(aliases_are_followed_when_a_resource_is_loaded)
     make_folder("tree/hd");
     write_file("tree/wall", "plain");
     write_file("tree/hd/wall", "fine");
-    must(call("resource.mount", "{\"path\":\"%s/tree\"}", daemon_process.directory));
-    must(call("resource.define",
-              "{\"group\":\"g\",\"resources\":[{\"name\":\"w\",\"path\":\"textures/wall\"}]}"));
+    asset_ok(
+        asset_call(&assets, "resource.mount", "{\"path\":\"%s/tree\"}", assets.process.directory));
+    asset_ok(asset_call(
+        &assets, "resource.define",
+        "{\"group\":\"g\",\"resources\":[{\"name\":\"w\",\"path\":\"textures/wall\"}]}"));
     ck_assert_int_eq(reply_number(load("g"), "error/code"), EC_ERR_GROUP);
-    must(call("resource.alias", "{\"set\":{\"textures/\":\"hd/\"}}"));
-    must(load("g"));
+    asset_ok(asset_call(&assets, "resource.alias", "{\"set\":{\"textures/\":\"hd/\"}}"));
+    asset_ok(load("g"));
     assert_holds("w", "fine");
-    must(call("resource.evict", "{\"group\":\"g\"}"));
+    asset_ok(asset_call(&assets, "resource.evict", "{\"group\":\"g\"}"));
 
     /* The whole name wins over the prefix. */
-    must(call("resource.alias", "{\"set\":{\"textures/wall\":\"wall\"}}"));
-    must(load("g"));
+    asset_ok(asset_call(&assets, "resource.alias", "{\"set\":{\"textures/wall\":\"wall\"}}"));
+    asset_ok(load("g"));
     assert_holds("w", "plain");
 
     /* All or nothing, and the table is told. */
-    reply = call("resource.alias", "{\"remove\":[\"textures/\"],\"set\":{\"x\":\"../y\"}}");
+    reply = asset_call(&assets, "resource.alias",
+                       "{\"remove\":[\"textures/\"],\"set\":{\"x\":\"../y\"}}");
     ck_assert_int_eq(reply_number(reply, "error/code"), EC_ERR_PATH);
-    reply = call("resource.alias", "{}");
+    reply = asset_call(&assets, "resource.alias", "{}");
     ck_assert_msg(strstr(reply, "{\"textures/\":\"hd/\",\"textures/wall\":\"wall\"}") != NULL, "%s",
                   reply);
     remove_file("tree/hd/wall");
@@ -467,10 +423,12 @@ START_TEST(a_link_that_leaves_the_mount_is_refused)
 
     start(NULL);
     make_folder("tree");
-    snprintf(link, sizeof link, "%s/tree/out", daemon_process.directory);
+    snprintf(link, sizeof link, "%s/tree/out", assets.process.directory);
     ck_assert_int_eq(symlink("/etc", link), 0);
-    must(call("resource.mount", "{\"path\":\"%s/tree\"}", daemon_process.directory));
-    must(call("resource.define", "{\"group\":\"g\",\"resources\":[{\"name\":\"out/passwd\"}]}"));
+    asset_ok(
+        asset_call(&assets, "resource.mount", "{\"path\":\"%s/tree\"}", assets.process.directory));
+    asset_ok(asset_call(&assets, "resource.define",
+                        "{\"group\":\"g\",\"resources\":[{\"name\":\"out/passwd\"}]}"));
     ck_assert_int_eq(reply_number(load("g"), "error/code"), EC_ERR_GROUP);
     remove_file("tree/out");
     remove_file("tree");
@@ -483,7 +441,7 @@ static void write_bytes(const char *name, const struct sample *sample)
     char file[300];
     FILE *out;
 
-    snprintf(file, sizeof file, "%s/%s", daemon_process.directory, name);
+    snprintf(file, sizeof file, "%s/%s", assets.process.directory, name);
     out = fopen(file, "wb");
     ck_assert_ptr_nonnull(out);
     ck_assert_uint_eq(fwrite(sample->bytes, 1, sample->count, out), sample->count);
@@ -534,14 +492,16 @@ START_TEST(a_game_gets_all_levels_of_a_picture_and_of_a_cooked_one)
     sample_free(&sample);
     snprintf(command, sizeof command,
              "%s/engine-ctl cook %s/tree/plain %s/tree/cooked --levels 32 --channels 4 >/dev/null",
-             getenv("EC_BIN_DIR"), daemon_process.directory, daemon_process.directory);
+             getenv("EC_BIN_DIR"), assets.process.directory, assets.process.directory);
     ck_assert_int_eq(system(command), 0);
-    must(call("resource.mount", "{\"path\":\"%s/tree\"}", daemon_process.directory));
-    must(call("resource.define",
-              "{\"group\":\"g\",\"resources\":[{\"name\":\"plain\",\"kind\":\"image\","
-              "\"channels\":4,\"levels\":32},{\"name\":\"cooked\",\"kind\":\"image\"}]}"));
-    must(load("g"));
-    client = game_create();
+    asset_ok(
+        asset_call(&assets, "resource.mount", "{\"path\":\"%s/tree\"}", assets.process.directory));
+    asset_ok(
+        asset_call(&assets, "resource.define",
+                   "{\"group\":\"g\",\"resources\":[{\"name\":\"plain\",\"kind\":\"image\","
+                   "\"channels\":4,\"levels\":32},{\"name\":\"cooked\",\"kind\":\"image\"}]}"));
+    asset_ok(load("g"));
+    client = asset_game(&assets, "game");
     for (unsigned i = 0; i < 2; i++) {
         ec_resource resource;
 
@@ -614,30 +574,32 @@ START_TEST(damaged_pictures_are_errors_that_leave_nothing)
         write_bytes(name, &sample);
         sample_free(&sample);
     }
-    must(call("resource.mount", "{\"path\":\"%s/tree\"}", daemon_process.directory));
-    await_idle_workers();
-    before = process_descriptors(daemon_process.pid);
+    asset_ok(
+        asset_call(&assets, "resource.mount", "{\"path\":\"%s/tree\"}", assets.process.directory));
+    asset_await_idle(&assets);
+    before = process_descriptors(assets.process.pid);
     for (unsigned i = 0; i < DAMAGED; i++) {
         const char *reply;
 
-        must(call("resource.define",
-                  "{\"group\":\"g%u\",\"resources\":[{\"name\":\"good\",\"kind\":\"image\"},"
-                  "{\"name\":\"%u\",\"kind\":\"image\",\"levels\":32}]}",
-                  i, i));
+        asset_ok(
+            asset_call(&assets, "resource.define",
+                       "{\"group\":\"g%u\",\"resources\":[{\"name\":\"good\",\"kind\":\"image\"},"
+                       "{\"name\":\"%u\",\"kind\":\"image\",\"levels\":32}]}",
+                       i, i));
         snprintf(name, sizeof name, "g%u", i);
         reply = load(name);
         if (reply_at(reply, "error").text != NULL) {
             ck_assert_int_eq(reply_number(reply, "error/code"), EC_ERR_GROUP);
             errors++;
         }
-        must(call("resource.unload", "{\"group\":\"g%u\"}",
-                  i)); /* what is not noticed is a picture */
+        asset_ok(asset_call(&assets, "resource.unload", "{\"group\":\"g%u\"}",
+                            i)); /* what is not noticed is a picture */
     }
     ck_assert_uint_gt(errors, DAMAGED / 4);
-    must(call("resource.evict", "{\"bytes\":1}"));
+    asset_ok(asset_call(&assets, "resource.evict", "{\"bytes\":1}"));
     ck_assert_int_eq(used_bytes(), 0);
-    await_idle_workers();
-    ck_assert_uint_eq(process_descriptors(daemon_process.pid), before);
+    asset_await_idle(&assets);
+    ck_assert_uint_eq(process_descriptors(assets.process.pid), before);
     for (unsigned i = 0; i < DAMAGED; i++) {
         snprintf(name, sizeof name, "tree/%u", i);
         remove_file(name);
@@ -659,15 +621,17 @@ START_TEST(damaged_archives_are_refused_or_read_and_the_rest_goes_on)
     start(NULL);
     make_folder("tree");
     write_file("tree/fine", "fine");
-    must(call("resource.mount", "{\"path\":\"%s/tree\"}", daemon_process.directory));
-    must(call("resource.define", "{\"group\":\"fine\",\"resources\":[{\"name\":\"fine\"}]}"));
+    asset_ok(
+        asset_call(&assets, "resource.mount", "{\"path\":\"%s/tree\"}", assets.process.directory));
+    asset_ok(asset_call(&assets, "resource.define",
+                        "{\"group\":\"fine\",\"resources\":[{\"name\":\"fine\"}]}"));
     expect_tree();
     while (content_count > 12)
         free(contents[--content_count].name);
     if (strcmp(archives[_i], "zip") == 0) {
         struct sample_zip zip = { 0 };
 
-        snprintf(path, sizeof path, "%s/content.zip", daemon_process.directory);
+        snprintf(path, sizeof path, "%s/content.zip", assets.process.directory);
         for (unsigned i = 0; i < content_count; i++)
             sample_zip_add(&zip, contents[i].name, contents[i].bytes, contents[i].count);
         sample_zip_write(&zip, path);
@@ -688,15 +652,16 @@ START_TEST(damaged_archives_are_refused_or_read_and_the_rest_goes_on)
         snprintf(name, sizeof name, "damaged%u", i);
         write_bytes(name, &whole);
         free(whole.bytes);
-        reply = call("resource.mount", "{\"path\":\"%s/%s\"}", daemon_process.directory, name);
+        reply = asset_call(&assets, "resource.mount", "{\"path\":\"%s/%s\"}",
+                           assets.process.directory, name);
         ck_assert(reply_at(reply, "result").text != NULL || reply_number(reply, "error/code") < 0);
-        must(call("resource.define",
-                  "{\"group\":\"g%u\",\"resources\":[{\"name\":\"%u\",\"path\":\"%s\"}]}", i, i,
-                  contents[i % content_count].name));
+        asset_ok(asset_call(&assets, "resource.define",
+                            "{\"group\":\"g%u\",\"resources\":[{\"name\":\"%u\",\"path\":\"%s\"}]}",
+                            i, i, contents[i % content_count].name));
         snprintf(name, sizeof name, "g%u", i);
         load(name); /* an error, or bytes */
-        must(load("fine"));
-        must(call("resource.evict", "{\"bytes\":1000000000}"));
+        asset_ok(load("fine"));
+        asset_ok(asset_call(&assets, "resource.evict", "{\"bytes\":1000000000}"));
     }
     ck_assert_int_eq(used_bytes(), 0);
     for (unsigned i = 0; i < 16; i++) {
@@ -722,9 +687,9 @@ START_TEST(progress_is_told_and_a_load_that_nobody_wants_ends)
     start(NULL);
     expect_tree();
     mount(TREE);
-    ck_assert(line_client_connect(&events, daemon_process.socket_path));
+    ck_assert(line_client_connect(&events, assets.process.socket_path));
     ck_assert_ptr_nonnull(line_client_hello(&events, "events"));
-    must(line_client_call(&events, "event.subscribe", "{\"types\":[\"resource.progress\"]}"));
+    asset_ok(line_client_call(&events, "event.subscribe", "{\"types\":[\"resource.progress\"]}"));
     load_all_and_compare("raw");
     do {
         text = line_client_receive(&events);
@@ -736,11 +701,12 @@ START_TEST(progress_is_told_and_a_load_that_nobody_wants_ends)
     } while (last < content_count);
 
     /* Asked for and given up at once: what was not begun is never begun. */
-    must(call("resource.load", "{\"group\":\"all\",\"wait\":false}"));
-    must(call("resource.unload", "{\"group\":\"all\"}"));
-    await_idle_workers();
-    ck_assert_int_gt(reply_number(call("resource.stats", "{}"), "result/decoding/cancelled"), 0);
-    must(call("resource.evict", "{\"bytes\":1}"));
+    asset_ok(asset_call(&assets, "resource.load", "{\"group\":\"all\",\"wait\":false}"));
+    asset_ok(asset_call(&assets, "resource.unload", "{\"group\":\"all\"}"));
+    asset_await_idle(&assets);
+    ck_assert_int_gt(
+        reply_number(asset_call(&assets, "resource.stats", "{}"), "result/decoding/cancelled"), 0);
+    asset_ok(asset_call(&assets, "resource.evict", "{\"bytes\":1}"));
     ck_assert_int_eq(used_bytes(), 0);
     line_client_close(&events);
     stop();

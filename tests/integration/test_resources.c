@@ -5,7 +5,6 @@
 #include <engine-core/resource.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,14 +12,13 @@
 #include <unistd.h>
 
 #include "foundation/json/json_scan.h"
-#include "support/daemon.h"
+#include "support/asset_daemon.h"
 #include "support/game.h"
 #include "support/reply.h"
 #include "support/sample_images.h"
 
-static struct daemon_process daemon_process;
-static struct line_client line;
-static char archive[128], folder[128];
+static struct asset_daemon assets;
+static char archive[128];
 
 /* ---- what is mounted ---- */
 
@@ -57,103 +55,26 @@ static void write_archive(void)
 
 static void start(const char *const *arguments)
 {
-    daemon_process = (struct daemon_process) { 0 };
-    ck_assert(daemon_prepare(&daemon_process));
-    snprintf(archive, sizeof archive, "%s/assets.zip", daemon_process.directory);
-    snprintf(folder, sizeof folder, "%s/loose", daemon_process.directory);
-    ck_assert_int_eq(mkdir(folder, 0700), 0);
+    asset_daemon_prepare(&assets);
+    snprintf(archive, sizeof archive, "%s/assets.zip", assets.process.directory);
     write_archive();
-    ck_assert_msg(daemon_start(&daemon_process, arguments), "%s", daemon_process.why);
-    ck_assert(line_client_connect(&line, daemon_process.socket_path));
-    ck_assert_ptr_nonnull(line_client_hello(&line, "test"));
-}
-
-static void remove_file(const char *name)
-{
-    char path[300];
-
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    unlink(path);
+    asset_daemon_start_bare(&assets, arguments);
 }
 
 static void stop(void)
 {
-    remove_file("link");
-    rmdir(folder);
-    unlink(archive);
-    line_client_close(&line);
-    ck_assert_int_eq(daemon_stop(&daemon_process), 0);
-}
-
-/* ---- asking the daemon ---- */
-
-static const char *call(const char *method, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static const char *call(const char *method, const char *format, ...)
-{
-    static char params[8192];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(params, sizeof params, format, arguments);
-    va_end(arguments);
-    return line_client_call(&line, method, params);
-}
-
-static void assert_text(const char *reply, const char *path, const char *expected)
-{
-    char text[512] = "";
-
-    ec_json_get_text(reply_at(reply, path), text, sizeof text);
-    ck_assert_msg(strcmp(text, expected) == 0, "%s is \"%s\" instead of \"%s\" in %s", path, text,
-                  expected, reply);
-}
-
-static void assert_ok(const char *reply)
-{
-    ck_assert_msg(reply_at(reply, "result").text != NULL, "%s", reply);
-}
-
-static void assert_error(const char *reply, int64_t code, const char *part)
-{
-    char text[512] = "";
-
-    ck_assert_int_eq(reply_number(reply, "error/code"), code);
-    ec_json_get_text(reply_at(reply, "error/message"), text, sizeof text);
-    ck_assert_msg(strstr(text, part) != NULL, "\"%s\" does not name \"%s\"", text, part);
-}
-
-static int64_t asset_bytes(void)
-{
-    return reply_number(call("memory.stats", "{}"), "result/assets/bytes");
-}
-
-/* A decoding process that was cancelled has ended, too, with its descriptors in the daemon. */
-static void await_idle_workers(void)
-{
-    const char *reply;
-
-    do {
-        reply = call("resource.stats", "{}");
-    } while (reply_number(reply, "result/decoding/running") > 0 ||
-             reply_number(reply, "result/decoding/waiting") > 0);
+    asset_daemon_stop(&assets);
 }
 
 static void mount_and_define(void)
 {
-    assert_ok(call("resource.mount", "{\"path\":\"%s\"}", archive));
-    assert_ok(
-        call("resource.define",
-             "{\"group\":\"all\",\"resources\":["
-             "{\"name\":\"a.png\",\"kind\":\"image\"},{\"name\":\"b.jpg\",\"kind\":\"image\"},"
-             "{\"name\":\"c.tga\",\"kind\":\"image\"},{\"name\":\"d.bmp\",\"kind\":\"image\"},"
-             "{\"name\":\"notes\",\"path\":\"deep/notes.txt\"}]}"));
-}
-
-static void load(const char *group)
-{
-    assert_text(call("resource.load", "{\"group\":\"%s\"}", group), "result/state", "ready");
+    asset_ok(asset_call(&assets, "resource.mount", "{\"path\":\"%s\"}", archive));
+    asset_ok(asset_call(
+        &assets, "resource.define",
+        "{\"group\":\"all\",\"resources\":["
+        "{\"name\":\"a.png\",\"kind\":\"image\"},{\"name\":\"b.jpg\",\"kind\":\"image\"},"
+        "{\"name\":\"c.tga\",\"kind\":\"image\"},{\"name\":\"d.bmp\",\"kind\":\"image\"},"
+        "{\"name\":\"notes\",\"path\":\"deep/notes.txt\"}]}"));
 }
 
 /* The next event resource.group of this group with this state. */
@@ -170,31 +91,12 @@ static void await_group(struct line_client *events, const char *group, const cha
 
 static void subscribe(struct line_client *events)
 {
-    ck_assert(line_client_connect(events, daemon_process.socket_path));
+    ck_assert(line_client_connect(events, assets.process.socket_path));
     ck_assert_ptr_nonnull(line_client_hello(events, "events"));
-    assert_ok(line_client_call(events, "event.subscribe", "{\"types\":[\"resource.group\"]}"));
+    asset_ok(line_client_call(events, "event.subscribe", "{\"types\":[\"resource.group\"]}"));
 }
 
 /* ---- being a game ---- */
-
-static struct ec_client *game_create(const char *name)
-{
-    const struct ec_client_desc desc = { .name = name, .socket_path = daemon_process.socket_path };
-    struct ec_client *client = NULL;
-    struct ec_error why = { 0 };
-
-    ck_assert_msg(ec_client_create(&desc, &client, &why) == EC_OK, "%s", why.text);
-    return client;
-}
-
-static ec_resource hold(struct ec_client *client, const char *name, struct ec_resource_view *view)
-{
-    ec_resource resource;
-
-    ck_assert_int_eq(ec_resource_find(client, name, &resource), EC_OK);
-    ck_assert_int_eq(ec_resource_acquire(client, resource, view), EC_OK);
-    return resource;
-}
 
 static void assert_pixels(const struct ec_resource_view *view, const struct sample_shape *of)
 {
@@ -214,7 +116,7 @@ static void assert_pixels(const struct ec_resource_view *view, const struct samp
 /* Holds a resource until it is killed. The context is its name. */
 static int hold_for_ever(const struct game_side *side)
 {
-    struct ec_client *client = game_join("doomed", daemon_process.socket_path);
+    struct ec_client *client = game_join("doomed", assets.process.socket_path);
     ec_resource resource;
 
     GAME_CHECK(ec_resource_find(client, side->context, &resource) == EC_OK);
@@ -238,18 +140,18 @@ START_TEST(a_game_sees_each_pixel_of_each_format)
 
     start(orders[_i]);
     mount_and_define();
-    load("all");
-    client = game_create("game");
-    resource = hold(client, "a.png", &view);
+    asset_load(&assets, "all");
+    client = asset_game(&assets, "game");
+    resource = asset_hold(client, "a.png", &view);
     assert_pixels(&view, &shape);
     ec_resource_release(client, resource);
-    resource = hold(client, "c.tga", &view);
+    resource = asset_hold(client, "c.tga", &view);
     assert_pixels(&view, &wide);
     ec_resource_release(client, resource);
-    resource = hold(client, "d.bmp", &view);
+    resource = asset_hold(client, "d.bmp", &view);
     assert_pixels(&view, &rgb);
     ec_resource_release(client, resource);
-    resource = hold(client, "b.jpg", &view);
+    resource = asset_hold(client, "b.jpg", &view);
     ck_assert_uint_eq(view.channels, 3);
     for (uint32_t y = 0; y < view.height; y++)
         for (uint32_t x = 0; x < view.width * 3; x++)
@@ -257,7 +159,7 @@ START_TEST(a_game_sees_each_pixel_of_each_format)
                                  sample_jpeg_grey(x / 3, y)),
                              1);
     ec_resource_release(client, resource);
-    resource = hold(client, "notes", &view);
+    resource = asset_hold(client, "notes", &view);
     ck_assert_uint_eq(view.content, EC_RESOURCE_RAW);
     ck_assert_uint_eq(view.bytes, 17);
     ck_assert_mem_eq(view.data, "what a game reads", 17);
@@ -279,16 +181,16 @@ START_TEST(what_is_held_is_kept_and_its_holder_named)
 
     start(orders[_i]);
     mount_and_define();
-    load("all");
-    client = game_create("game");
-    resource = hold(client, "a.png", NULL);
-    reply = call("resource.evict", "{\"group\":\"all\"}");
-    assert_text(reply, "result/kept/0/name", "a.png");
+    asset_load(&assets, "all");
+    client = asset_game(&assets, "game");
+    resource = asset_hold(client, "a.png", NULL);
+    reply = asset_call(&assets, "resource.evict", "{\"group\":\"all\"}");
+    asset_text(reply, "result/kept/0/name", "a.png");
     snprintf(reason, sizeof reason, "held by client %u", ec_client_id(client));
-    assert_text(reply, "result/kept/0/reason", reason);
+    asset_text(reply, "result/kept/0/reason", reason);
     ck_assert_ptr_null(reply_at(reply, "result/kept/1").text);
     ck_assert_int_eq(reply_number(reply, "result/freed_bytes"), 4 * 4096);
-    ck_assert_int_eq(asset_bytes(), 4096);
+    ck_assert_int_eq(asset_bytes(&assets), 4096);
 
     /* It stays usable, by its holder and by others; the rest is gone. */
     ck_assert_int_eq(ec_resource_acquire(client, resource, NULL), EC_OK);
@@ -296,14 +198,14 @@ START_TEST(what_is_held_is_kept_and_its_holder_named)
     ck_assert_int_eq(ec_resource_find(client, "b.jpg", &again), EC_ERR_EVICTED);
 
     ec_resource_release(client, resource);
-    reply = call("resource.evict", "{\"group\":\"all\"}");
-    assert_text(reply, "result/evicted/0", "a.png");
-    ck_assert_int_eq(asset_bytes(), 0);
+    reply = asset_call(&assets, "resource.evict", "{\"group\":\"all\"}");
+    asset_text(reply, "result/evicted/0", "a.png");
+    ck_assert_int_eq(asset_bytes(&assets), 0);
     ck_assert_int_eq(ec_resource_acquire(client, resource, NULL), EC_ERR_EVICTED);
 
     /* Loaded again it has another handle, and the old one stays stale. */
-    load("all");
-    again = hold(client, "a.png", NULL);
+    asset_load(&assets, "all");
+    again = asset_hold(client, "a.png", NULL);
     ck_assert_uint_ne(again.value, resource.value);
     ck_assert_int_eq(ec_resource_acquire(client, resource, NULL), EC_ERR_STALE);
     ec_resource_release(client, again);
@@ -321,27 +223,28 @@ START_TEST(a_group_that_fails_leaves_nothing_and_names_the_resource)
 
     start(NULL);
     mount_and_define();
-    assert_ok(call("resource.define", "{\"group\":\"bad\",\"resources\":["
-                                      "{\"name\":\"x\",\"path\":\"a.png\",\"kind\":\"image\"},"
-                                      "{\"name\":\"y\",\"path\":\"broken.png\",\"kind\":\"image\"},"
-                                      "{\"name\":\"z\",\"path\":\"c.tga\",\"kind\":\"image\"}]}"));
-    await_idle_workers();
-    before = process_descriptors(daemon_process.pid);
+    asset_ok(asset_call(&assets, "resource.define",
+                        "{\"group\":\"bad\",\"resources\":["
+                        "{\"name\":\"x\",\"path\":\"a.png\",\"kind\":\"image\"},"
+                        "{\"name\":\"y\",\"path\":\"broken.png\",\"kind\":\"image\"},"
+                        "{\"name\":\"z\",\"path\":\"c.tga\",\"kind\":\"image\"}]}"));
+    asset_await_idle(&assets);
+    before = process_descriptors(assets.process.pid);
     for (int round = 0; round < 3; round++) {
-        reply = call("resource.load", "{\"group\":\"bad\"}");
-        assert_error(reply, EC_ERR_GROUP, "group bad: resource y");
-        assert_text(reply, "error/data/group", "bad");
-        assert_text(reply, "error/data/resource", "y");
-        assert_text(reply, "error/data/path", "broken.png");
+        reply = asset_call(&assets, "resource.load", "{\"group\":\"bad\"}");
+        asset_error(reply, EC_ERR_GROUP, "group bad: resource y");
+        asset_text(reply, "error/data/group", "bad");
+        asset_text(reply, "error/data/resource", "y");
+        asset_text(reply, "error/data/path", "broken.png");
         ck_assert_uint_gt(reply_at(reply, "error/data/reason").bytes, 2);
     }
-    assert_ok(call("resource.unload", "{\"group\":\"bad\"}"));
-    load("all"); /* the workers have come to the end of what was cancelled */
-    assert_ok(call("resource.evict", "{\"group\":\"all\"}"));
-    ck_assert_int_eq(asset_bytes(), 0);
-    await_idle_workers();
-    ck_assert_uint_eq(process_descriptors(daemon_process.pid), before);
-    client = game_create("game");
+    asset_ok(asset_call(&assets, "resource.unload", "{\"group\":\"bad\"}"));
+    asset_load(&assets, "all"); /* the workers have come to the end of what was cancelled */
+    asset_ok(asset_call(&assets, "resource.evict", "{\"group\":\"all\"}"));
+    ck_assert_int_eq(asset_bytes(&assets), 0);
+    asset_await_idle(&assets);
+    ck_assert_uint_eq(process_descriptors(assets.process.pid), before);
+    client = asset_game(&assets, "game");
     ck_assert_int_eq(ec_resource_find(client, "x", &resource), EC_ERR_STATE);
     ck_assert_int_eq(ec_resource_find(client, "y", &resource), EC_ERR_STATE);
     ec_client_destroy(client);
@@ -364,13 +267,14 @@ START_TEST(what_cannot_be_loaded_says_why)
     char path[200];
 
     start(NULL);
-    snprintf(path, sizeof path, "%s/link", folder);
+    snprintf(path, sizeof path, "%s/link", assets.folder);
     ck_assert_int_eq(symlink("/etc/passwd", path), 0);
-    assert_ok(call("resource.mount", "{\"path\":\"%s\"}", archive));
-    assert_ok(call("resource.mount", "{\"path\":\"%s\"}", folder));
-    assert_ok(call("resource.define", "{\"group\":\"g\",\"resources\":[%s]}",
-                   bad_resources[_i].resource));
-    assert_error(call("resource.load", "{\"group\":\"g\"}"), EC_ERR_GROUP, bad_resources[_i].part);
+    asset_ok(asset_call(&assets, "resource.mount", "{\"path\":\"%s\"}", archive));
+    asset_ok(asset_call(&assets, "resource.mount", "{\"path\":\"%s\"}", assets.folder));
+    asset_ok(asset_call(&assets, "resource.define", "{\"group\":\"g\",\"resources\":[%s]}",
+                        bad_resources[_i].resource));
+    asset_error(asset_call(&assets, "resource.load", "{\"group\":\"g\"}"), EC_ERR_GROUP,
+                bad_resources[_i].part);
     stop();
 }
 END_TEST
@@ -412,13 +316,13 @@ START_TEST(a_bad_definition_is_named_and_changes_nothing)
     start(NULL);
     mount_and_define();
     mount_and_define(); /* the same again is no error */
-    assert_error(call("resource.define", "%s", bad_definitions[_i].params),
-                 bad_definitions[_i].code, bad_definitions[_i].part);
-    reply = call("resource.list", "{}");
+    asset_error(asset_call(&assets, "resource.define", "%s", bad_definitions[_i].params),
+                bad_definitions[_i].code, bad_definitions[_i].part);
+    reply = asset_call(&assets, "resource.list", "{}");
     ck_assert_ptr_nonnull(reply_at(reply, "result/items/4").text);
     ck_assert_ptr_null(reply_at(reply, "result/items/5").text);
     ck_assert_ptr_null(reply_at(reply, "result/groups/1").text);
-    assert_error(call("resource.load", "{\"group\":\"g\"}"), EC_ERR_NOT_FOUND, "g");
+    asset_error(asset_call(&assets, "resource.load", "{\"group\":\"g\"}"), EC_ERR_NOT_FOUND, "g");
     stop();
 }
 END_TEST
@@ -431,17 +335,17 @@ START_TEST(references_of_a_killed_game_end_and_the_unload_that_waited_for_them)
 
     start(NULL);
     mount_and_define();
-    load("all");
+    asset_load(&assets, "all");
     subscribe(&events);
     game = game_start(hold_for_ever, "a.png");
     game_await(&game);
-    reply = call("resource.unload", "{\"group\":\"all\"}");
-    assert_text(reply, "result/state", "unloading");
+    reply = asset_call(&assets, "resource.unload", "{\"group\":\"all\"}");
+    asset_text(reply, "result/state", "unloading");
     ck_assert_int_eq(reply_number(reply, "result/waiting_for/0/hard_refs"), 1);
-    ck_assert_int_eq(asset_bytes(), 4096);
+    ck_assert_int_eq(asset_bytes(&assets), 4096);
     ck_assert_int_eq(game_kill(&game), -SIGKILL);
     await_group(&events, "all", "unloaded");
-    ck_assert_int_eq(asset_bytes(), 0);
+    ck_assert_int_eq(asset_bytes(&assets), 0);
     line_client_close(&events);
     stop();
 }
@@ -455,24 +359,26 @@ START_TEST(an_unload_waits_for_the_last_release)
 
     start(NULL);
     mount_and_define();
-    load("all");
+    asset_load(&assets, "all");
     subscribe(&events);
-    client = game_create("game");
-    resource = hold(client, "a.png", NULL);
-    assert_text(call("resource.unload", "{\"group\":\"all\"}"), "result/state", "unloading");
+    client = asset_game(&assets, "game");
+    resource = asset_hold(client, "a.png", NULL);
+    asset_text(asset_call(&assets, "resource.unload", "{\"group\":\"all\"}"), "result/state",
+               "unloading");
     ck_assert_int_eq(ec_resource_acquire(client, resource, NULL),
                      EC_AGAIN); /* nobody new gets in */
     ck_assert_int_eq(ec_resource_find(client, "a.png", &other), EC_AGAIN);
 
     /* A load calls it back, with the handle that it had. */
-    load("all");
+    asset_load(&assets, "all");
     ck_assert_int_eq(ec_resource_acquire(client, resource, NULL), EC_OK);
     ec_resource_release(client, resource);
 
-    assert_text(call("resource.unload", "{\"group\":\"all\"}"), "result/state", "unloading");
+    asset_text(asset_call(&assets, "resource.unload", "{\"group\":\"all\"}"), "result/state",
+               "unloading");
     ec_resource_release(client, resource);
     await_group(&events, "all", "unloaded");
-    ck_assert_int_eq(asset_bytes(), 0);
+    ck_assert_int_eq(asset_bytes(&assets), 0);
     ck_assert_int_eq(ec_resource_acquire(client, resource, NULL), EC_ERR_STALE);
     ec_client_destroy(client);
     line_client_close(&events);
@@ -486,19 +392,23 @@ START_TEST(a_resource_of_two_groups_exists_once_and_stays_for_the_other)
 
     start(NULL);
     mount_and_define();
-    assert_ok(call("resource.define", "{\"group\":\"few\",\"resources\":["
-                                      "{\"name\":\"a.png\",\"kind\":\"image\"}]}"));
-    load("all");
-    ck_assert_int_eq(asset_bytes(), 5 * 4096);
-    load("few");
-    ck_assert_int_eq(asset_bytes(), 5 * 4096);
-    reply = call("resource.evict", "{\"group\":\"few\"}");
-    assert_text(reply, "result/kept/0/reason", "needed by another group");
-    assert_text(call("resource.unload", "{\"group\":\"all\"}"), "result/state", "unloaded");
-    ck_assert_int_eq(asset_bytes(), 4096);
-    assert_text(call("resource.list", "{\"group\":\"few\"}"), "result/groups/0/state", "ready");
-    assert_text(call("resource.unload", "{\"group\":\"few\"}"), "result/state", "unloaded");
-    ck_assert_int_eq(asset_bytes(), 0);
+    asset_ok(asset_call(&assets, "resource.define",
+                        "{\"group\":\"few\",\"resources\":["
+                        "{\"name\":\"a.png\",\"kind\":\"image\"}]}"));
+    asset_load(&assets, "all");
+    ck_assert_int_eq(asset_bytes(&assets), 5 * 4096);
+    asset_load(&assets, "few");
+    ck_assert_int_eq(asset_bytes(&assets), 5 * 4096);
+    reply = asset_call(&assets, "resource.evict", "{\"group\":\"few\"}");
+    asset_text(reply, "result/kept/0/reason", "needed by another group");
+    asset_text(asset_call(&assets, "resource.unload", "{\"group\":\"all\"}"), "result/state",
+               "unloaded");
+    ck_assert_int_eq(asset_bytes(&assets), 4096);
+    asset_text(asset_call(&assets, "resource.list", "{\"group\":\"few\"}"), "result/groups/0/state",
+               "ready");
+    asset_text(asset_call(&assets, "resource.unload", "{\"group\":\"few\"}"), "result/state",
+               "unloaded");
+    ck_assert_int_eq(asset_bytes(&assets), 0);
     stop();
 }
 END_TEST
@@ -512,11 +422,12 @@ START_TEST(loads_of_one_group_are_joined)
 
     start(NULL);
     mount_and_define();
-    ck_assert(line_client_send(&line, load_line));
-    reply = line_client_receive(&line);
-    assert_text(reply, "0/result/state", "ready");
-    assert_text(reply, "1/result/state", "ready");
-    ck_assert_int_eq(reply_number(call("core.info", "{}"), "result/counters/resource.loaded"), 5);
+    ck_assert(line_client_send(&assets.line, load_line));
+    reply = line_client_receive(&assets.line);
+    asset_text(reply, "0/result/state", "ready");
+    asset_text(reply, "1/result/state", "ready");
+    ck_assert_int_eq(
+        reply_number(asset_call(&assets, "core.info", "{}"), "result/counters/resource.loaded"), 5);
     stop();
 }
 END_TEST
@@ -530,12 +441,13 @@ START_TEST(an_unload_ends_a_load_that_goes_on)
 
     start(NULL);
     mount_and_define();
-    ck_assert(line_client_send(&line, both));
-    reply = line_client_receive(&line);
+    ck_assert(line_client_send(&assets.line, both));
+    reply = line_client_receive(&assets.line);
     ck_assert_ptr_nonnull(strstr(reply, "unloaded while it was loading"));
-    load("all"); /* also joins what a worker is just at */
-    assert_text(call("resource.unload", "{\"group\":\"all\"}"), "result/state", "unloaded");
-    ck_assert_int_eq(asset_bytes(), 0);
+    asset_load(&assets, "all"); /* also joins what a worker is just at */
+    asset_text(asset_call(&assets, "resource.unload", "{\"group\":\"all\"}"), "result/state",
+               "unloaded");
+    ck_assert_int_eq(asset_bytes(&assets), 0);
     stop();
 }
 END_TEST
@@ -546,11 +458,11 @@ START_TEST(a_waiter_that_hangs_up_is_forgotten)
 
     start(NULL);
     mount_and_define();
-    ck_assert(line_client_connect(&other, daemon_process.socket_path));
+    ck_assert(line_client_connect(&other, assets.process.socket_path));
     ck_assert(line_client_send(&other, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"resource.load\","
                                        "\"params\":{\"group\":\"all\"}}"));
     line_client_close(&other);
-    load("all");
+    asset_load(&assets, "all");
     stop();
 }
 END_TEST
@@ -563,33 +475,36 @@ START_TEST(pinned_groups_stay_and_what_was_never_used_goes_first)
 
     start(NULL);
     mount_and_define();
-    assert_ok(call("resource.define", "{\"group\":\"pin\",\"residency\":\"pinned\",\"resources\":"
-                                      "[{\"name\":\"p\",\"path\":\"a.png\",\"kind\":\"image\"}]}"));
-    assert_ok(call("resource.define", "{\"group\":\"old\",\"resources\":"
-                                      "[{\"name\":\"o\",\"path\":\"a.png\",\"kind\":\"image\"}]}"));
-    assert_ok(call("resource.define", "{\"group\":\"soft\",\"residency\":\"evictable\","
-                                      "\"resources\":[{\"name\":\"s\",\"path\":\"a.png\"}]}"));
-    load("old");
-    load("pin");
-    load("all");
-    load("soft");
-    client = game_create("game");
+    asset_ok(asset_call(&assets, "resource.define",
+                        "{\"group\":\"pin\",\"residency\":\"pinned\",\"resources\":"
+                        "[{\"name\":\"p\",\"path\":\"a.png\",\"kind\":\"image\"}]}"));
+    asset_ok(asset_call(&assets, "resource.define",
+                        "{\"group\":\"old\",\"resources\":"
+                        "[{\"name\":\"o\",\"path\":\"a.png\",\"kind\":\"image\"}]}"));
+    asset_ok(asset_call(&assets, "resource.define",
+                        "{\"group\":\"soft\",\"residency\":\"evictable\","
+                        "\"resources\":[{\"name\":\"s\",\"path\":\"a.png\"}]}"));
+    asset_load(&assets, "old");
+    asset_load(&assets, "pin");
+    asset_load(&assets, "all");
+    asset_load(&assets, "soft");
+    client = asset_game(&assets, "game");
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-            ec_resource_release(client, hold(client, names[i], NULL));
-        assert_ok(call("resource.get", "{\"name\":\"notes\"}")); /* reads what was used */
+            ec_resource_release(client, asset_hold(client, names[i], NULL));
+        asset_ok(
+            asset_call(&assets, "resource.get", "{\"name\":\"notes\"}")); /* reads what was used */
     }
     ec_client_destroy(client);
-    reply = call("resource.evict", "{\"bytes\":1}");
-    assert_text(reply, "result/evicted/0",
-                "s"); /* evictable before auto, though it is the newest */
+    reply = asset_call(&assets, "resource.evict", "{\"bytes\":1}");
+    asset_text(reply, "result/evicted/0", "s"); /* evictable before auto, though it is the newest */
     ck_assert_ptr_null(reply_at(reply, "result/evicted/1").text);
-    assert_text(call("resource.evict", "{\"bytes\":1}"), "result/evicted/0", "o");
-    reply = call("resource.evict", "{\"bytes\":1000000000}");
-    assert_text(reply, "result/kept/0/name", "p");
-    assert_text(reply, "result/kept/0/reason", "pinned");
-    ck_assert_int_eq(asset_bytes(), 4096);
-    assert_error(call("resource.evict", "{}"), EC_ERR_PARAM, "bytes or group");
+    asset_text(asset_call(&assets, "resource.evict", "{\"bytes\":1}"), "result/evicted/0", "o");
+    reply = asset_call(&assets, "resource.evict", "{\"bytes\":1000000000}");
+    asset_text(reply, "result/kept/0/name", "p");
+    asset_text(reply, "result/kept/0/reason", "pinned");
+    ck_assert_int_eq(asset_bytes(&assets), 4096);
+    asset_error(asset_call(&assets, "resource.evict", "{}"), EC_ERR_PARAM, "bytes or group");
     stop();
 }
 END_TEST
@@ -602,17 +517,18 @@ START_TEST(the_breaker_evicts_what_nobody_holds_and_games_see_it)
 
     start(NULL);
     mount_and_define();
-    load("all");
-    client = game_create("game");
-    held = hold(client, "a.png", NULL);
+    asset_load(&assets, "all");
+    client = asset_game(&assets, "game");
+    held = asset_hold(client, "a.png", NULL);
     ck_assert_int_eq(ec_resource_find(client, "c.tga", &other), EC_OK);
-    reply = call("breaker.trip", "{\"level\":2,\"reason\":\"test\"}");
+    reply = asset_call(&assets, "breaker.trip", "{\"level\":2,\"reason\":\"test\"}");
     ck_assert_int_eq(reply_number(reply, "result/freed_bytes"), 4 * 4096);
-    assert_text(reply, "result/evicted/0", "all");
+    asset_text(reply, "result/evicted/0", "all");
     ck_assert_uint_eq(ec_breaker_level(client), 2);
     ck_assert_int_eq(ec_resource_acquire(client, other, NULL), EC_ERR_EVICTED);
     ck_assert_int_eq(ec_resource_acquire(client, held, NULL), EC_OK);
-    assert_text(call("resource.list", "{\"group\":\"all\"}"), "result/groups/0/state", "partial");
+    asset_text(asset_call(&assets, "resource.list", "{\"group\":\"all\"}"), "result/groups/0/state",
+               "partial");
     ec_client_destroy(client);
     stop();
 }
@@ -628,22 +544,28 @@ START_TEST(mounts_are_checked)
     ck_assert_ptr_nonnull(strstr(failing.why, "/nowhere/at/all"));
 
     start(NULL);
-    assert_ok(
-        call("resource.define", "{\"group\":\"early\",\"resources\":[{\"name\":\"early.txt\"}]}"));
-    assert_error(call("resource.load", "{\"group\":\"early\"}"), EC_ERR_GROUP,
-                 "not found in the search path"); /* nothing is mounted yet */
-    assert_error(call("resource.mount", "{\"path\":\"/nowhere\"}"), EC_ERR_NOT_FOUND, "/nowhere");
-    assert_error(call("resource.mount", "{\"path\":\"relative\"}"), EC_ERR_PATH, "relative");
-    assert_error(call("resource.mount", "{\"path\":\"%s\"}", daemon_process.socket_path),
-                 EC_ERR_PATH, "neither");
-    assert_error(call("resource.mount", "{\"path\":\"/etc/passwd\"}"), EC_ERR_PATH, "/etc/passwd");
-    assert_error(call("resource.mount", "{\"path\":\"%s\",\"at\":\"/a/..\"}", archive), EC_ERR_PATH,
-                 "..");
-    assert_ok(call("resource.mount", "{\"path\":\"%s\",\"at\":\"/base\"}", archive));
-    assert_error(call("resource.mount", "{\"path\":\"%s\"}", archive), EC_ERR_STATE, "/base");
-    assert_ok(call("resource.define",
-                   "{\"group\":\"g\",\"resources\":[{\"name\":\"base/deep/notes.txt\"}]}"));
-    load("g");
+    asset_ok(asset_call(&assets, "resource.define",
+                        "{\"group\":\"early\",\"resources\":[{\"name\":\"early.txt\"}]}"));
+    asset_error(asset_call(&assets, "resource.load", "{\"group\":\"early\"}"), EC_ERR_GROUP,
+                "not found in the search path"); /* nothing is mounted yet */
+    asset_error(asset_call(&assets, "resource.mount", "{\"path\":\"/nowhere\"}"), EC_ERR_NOT_FOUND,
+                "/nowhere");
+    asset_error(asset_call(&assets, "resource.mount", "{\"path\":\"relative\"}"), EC_ERR_PATH,
+                "relative");
+    asset_error(
+        asset_call(&assets, "resource.mount", "{\"path\":\"%s\"}", assets.process.socket_path),
+        EC_ERR_PATH, "neither");
+    asset_error(asset_call(&assets, "resource.mount", "{\"path\":\"/etc/passwd\"}"), EC_ERR_PATH,
+                "/etc/passwd");
+    asset_error(
+        asset_call(&assets, "resource.mount", "{\"path\":\"%s\",\"at\":\"/a/..\"}", archive),
+        EC_ERR_PATH, "..");
+    asset_ok(asset_call(&assets, "resource.mount", "{\"path\":\"%s\",\"at\":\"/base\"}", archive));
+    asset_error(asset_call(&assets, "resource.mount", "{\"path\":\"%s\"}", archive), EC_ERR_STATE,
+                "/base");
+    asset_ok(asset_call(&assets, "resource.define",
+                        "{\"group\":\"g\",\"resources\":[{\"name\":\"base/deep/notes.txt\"}]}"));
+    asset_load(&assets, "g");
     stop();
 }
 END_TEST
@@ -654,7 +576,7 @@ START_TEST(limits_of_the_configuration_hold)
 
     start(arguments);
     mount_and_define();
-    assert_error(call("resource.load", "{\"group\":\"all\"}"), EC_ERR_GROUP, "959");
+    asset_error(asset_call(&assets, "resource.load", "{\"group\":\"all\"}"), EC_ERR_GROUP, "959");
     stop();
 }
 END_TEST
@@ -668,14 +590,16 @@ START_TEST(a_full_heap_is_an_error_of_the_load)
 
     start(arguments);
     mount_and_define();
-    snprintf(path, sizeof path, "%s/large.zip", daemon_process.directory);
+    snprintf(path, sizeof path, "%s/large.zip", assets.process.directory);
     add_image(&zip, "large.png", sample_png, &large);
     sample_zip_write(&zip, path);
-    assert_ok(call("resource.mount", "{\"path\":\"%s\"}", path));
-    assert_ok(call("resource.define", "{\"group\":\"large\",\"resources\":"
-                                      "[{\"name\":\"large.png\",\"kind\":\"image\"}]}"));
-    assert_error(call("resource.load", "{\"group\":\"large\"}"), EC_ERR_GROUP, "heap");
-    load("all"); /* what fits still goes */
+    asset_ok(asset_call(&assets, "resource.mount", "{\"path\":\"%s\"}", path));
+    asset_ok(asset_call(&assets, "resource.define",
+                        "{\"group\":\"large\",\"resources\":"
+                        "[{\"name\":\"large.png\",\"kind\":\"image\"}]}"));
+    asset_error(asset_call(&assets, "resource.load", "{\"group\":\"large\"}"), EC_ERR_GROUP,
+                "heap");
+    asset_load(&assets, "all"); /* what fits still goes */
     unlink(path);
     stop();
 }
@@ -705,28 +629,28 @@ START_TEST(a_corpus_of_broken_images_harms_nobody)
         sample_zip_add(&zip, name, sample.bytes, i % 3 == 0 ? sample.count / 2 : sample.count);
         sample_free(&sample);
     }
-    snprintf(path, sizeof path, "%s/broken.zip", daemon_process.directory);
+    snprintf(path, sizeof path, "%s/broken.zip", assets.process.directory);
     sample_zip_write(&zip, path);
     mount_and_define();
-    assert_ok(call("resource.mount", "{\"path\":\"%s\"}", path));
-    load("all");
-    await_idle_workers();
-    before = process_descriptors(daemon_process.pid);
+    asset_ok(asset_call(&assets, "resource.mount", "{\"path\":\"%s\"}", path));
+    asset_load(&assets, "all");
+    asset_await_idle(&assets);
+    before = process_descriptors(assets.process.pid);
     for (unsigned i = 0; i < BROKEN; i++) {
         const char *reply;
 
-        assert_ok(
-            call("resource.define",
-                 "{\"group\":\"broken %u\",\"resources\":[{\"name\":\"%u\",\"kind\":\"image\"}]}",
-                 i, i));
-        reply = call("resource.load", "{\"group\":\"broken %u\"}", i);
+        asset_ok(asset_call(
+            &assets, "resource.define",
+            "{\"group\":\"broken %u\",\"resources\":[{\"name\":\"%u\",\"kind\":\"image\"}]}", i,
+            i));
+        reply = asset_call(&assets, "resource.load", "{\"group\":\"broken %u\"}", i);
         if (reply_at(reply, "error").text != NULL)
             ck_assert_int_eq(reply_number(reply, "error/code"), EC_ERR_GROUP);
-        assert_ok(call("resource.unload", "{\"group\":\"broken %u\"}", i));
+        asset_ok(asset_call(&assets, "resource.unload", "{\"group\":\"broken %u\"}", i));
     }
-    ck_assert_int_eq(asset_bytes(), 5 * 4096);
-    await_idle_workers();
-    ck_assert_uint_eq(process_descriptors(daemon_process.pid), before);
+    ck_assert_int_eq(asset_bytes(&assets), 5 * 4096);
+    asset_await_idle(&assets);
+    ck_assert_uint_eq(process_descriptors(assets.process.pid), before);
     unlink(path);
     stop();
 }
@@ -739,14 +663,14 @@ START_TEST(the_references_of_a_client_are_listed)
 
     start(NULL);
     mount_and_define();
-    load("all");
-    client = game_create("game");
-    hold(client, "c.tga", NULL);
-    hold(client, "c.tga", NULL);
-    reply = call("client.get", "{\"client_id\":%u}", ec_client_id(client));
-    assert_text(reply, "result/references/0/name", "c.tga");
+    asset_load(&assets, "all");
+    client = asset_game(&assets, "game");
+    asset_hold(client, "c.tga", NULL);
+    asset_hold(client, "c.tga", NULL);
+    reply = asset_call(&assets, "client.get", "{\"client_id\":%u}", ec_client_id(client));
+    asset_text(reply, "result/references/0/name", "c.tga");
     ck_assert_int_eq(reply_number(reply, "result/references/0/hard_refs"), 2);
-    reply = call("resource.list", "{\"group\":\"all\"}");
+    reply = asset_call(&assets, "resource.list", "{\"group\":\"all\"}");
     ck_assert_int_eq(reply_number(reply, "result/groups/0/hard_refs"), 2);
     ck_assert_int_eq(reply_number(reply, "result/items/2/hard_refs"), 2);
     ck_assert_int_eq(reply_number(reply, "result/items/2/meta/width"), 41);
@@ -758,7 +682,7 @@ END_TEST
 /* Holds, checks one row and releases until it is killed. */
 static int check_for_ever(const struct game_side *side)
 {
-    struct ec_client *client = game_join("checker", daemon_process.socket_path);
+    struct ec_client *client = game_join("checker", assets.process.socket_path);
     struct ec_resource_view view;
     ec_resource resource;
 
@@ -781,12 +705,12 @@ START_TEST(whoever_holds_a_resource_sees_its_pixels_while_others_evict_and_load)
 
     start(orders[_i]);
     mount_and_define();
-    load("all");
+    asset_load(&assets, "all");
     for (unsigned i = 0; i < 2; i++)
         games[i] = game_start(check_for_ever, NULL);
     for (unsigned round = 0; round < 200; round++) {
-        assert_ok(call("resource.evict", "{\"bytes\":1000000000}"));
-        load("all");
+        asset_ok(asset_call(&assets, "resource.evict", "{\"bytes\":1000000000}"));
+        asset_load(&assets, "all");
     }
     for (unsigned i = 0; i < 2; i++)
         ck_assert_int_eq(game_kill(&games[i]), -SIGKILL); /* it found nothing wrong before */

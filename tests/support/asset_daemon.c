@@ -30,9 +30,18 @@ void asset_daemon_start(struct asset_daemon *assets, const char *const *argument
         asset_daemon_prepare(assets);
     snprintf(mounts, sizeof mounts, "resource.mounts=%s", assets->folder);
     all[1] = mounts;
-    for (; arguments != NULL && *arguments != NULL; arguments++)
+    for (; arguments != NULL && *arguments != NULL; arguments++) {
+        ck_assert_uint_lt(count + 1, sizeof all / sizeof all[0]);
         all[count++] = *arguments;
-    ck_assert_msg(daemon_start(&assets->process, all), "%s", assets->process.why);
+    }
+    asset_daemon_start_bare(assets, all);
+}
+
+void asset_daemon_start_bare(struct asset_daemon *assets, const char *const *arguments)
+{
+    if (assets->folder[0] == '\0')
+        asset_daemon_prepare(assets);
+    ck_assert_msg(daemon_start(&assets->process, arguments), "%s", assets->process.why);
     ck_assert(line_client_connect(&assets->line, assets->process.socket_path));
     ck_assert_ptr_nonnull(line_client_hello(&assets->line, "test"));
 }
@@ -103,6 +112,16 @@ void asset_load(struct asset_daemon *assets, const char *group)
 int64_t asset_bytes(struct asset_daemon *assets)
 {
     return reply_number(asset_call(assets, "memory.stats", "{}"), "result/assets/bytes");
+}
+
+void asset_await_idle(struct asset_daemon *assets)
+{
+    const char *reply;
+
+    do
+        reply = asset_call(assets, "resource.stats", "{}");
+    while (reply_number(reply, "result/decoding/running") > 0 ||
+           reply_number(reply, "result/decoding/waiting") > 0);
 }
 
 const char *asset_state(struct asset_daemon *assets, const char *resource)

@@ -29,7 +29,9 @@ struct asset_daemon {
 };
 
 void asset_daemon_start(struct asset_daemon *assets, const char *const *arguments);
-/* Make the folder only; asset_daemon_start, which else does it, goes on from there. */
+/* With nothing mounted. */
+void asset_daemon_start_bare(struct asset_daemon *assets, const char *const *arguments);
+/* Make the folder only; the start, which else does it, goes on from there. */
 void asset_daemon_prepare(struct asset_daemon *assets);
 void asset_daemon_stop(struct asset_daemon *assets);
 
@@ -43,6 +45,9 @@ void asset_error(const char *reply, int64_t code, const char *part);
 void asset_text(const char *reply, const char *path, const char *expected);
 void asset_load(struct asset_daemon *assets, const char *group);
 int64_t asset_bytes(struct asset_daemon *assets); /* of the heap in use */
+/* Wait until no decoding process is left: one that was cancelled has ended, too, with its descriptors in the
+ * daemon. */
+void asset_await_idle(struct asset_daemon *assets);
 /* A member of the item of resource.list that has this name. */
 const char *asset_state(struct asset_daemon *assets, const char *resource);
 
