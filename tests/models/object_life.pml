@@ -1,12 +1,15 @@
 /* object_life.pml - the lives of one place of an object pool
- * (client-lib/foundation/memory/object_pool.c: ec_object_create, _destroy, _destroy_later, _flush).
+ * (client-lib/foundation/memory/object_pool.c: ec_object_create, _get, _destroy, _destroy_later, _flush).
  *
  * The state is one word: generation and the flags live and put off. The owner destroys its object and makes the
- * next one in the same place; two other threads put off the object that they know, and one flushes.
- * Handles are generations.
+ * next one in the same place; two other threads put off the object that they know, one flushes, and one gets
+ * the object of the first life. Handles are generations.
  *
  * Shown: each life ends once, only one that is on the list of those put off is flushed, the place is on that list
- * once at most, and it has no second object while it has one. */
+ * once at most, it has no second object while it has one, and who gets an object gets that of his handle.
+ *
+ * Orders are not modelled: between the end of a life and the object of the next there is a release fence, and who
+ * gets it has an acquire fence between the object and his second look at the state. */
 
 byte generation = 0;
 bool live = false;
@@ -14,7 +17,8 @@ bool put_off = false; /* flag of the state */
 bool listed = false;  /* ghost and list: the place is linked in it */
 bool is_free = true;  /* ghost: the place may be taken */
 byte ended[4];        /* ghost: ends of each life */
-byte working = 4;
+byte object = 0;      /* of which life is the object that the place names */
+byte working = 5;
 
 inline end_life(which)
 {
@@ -32,6 +36,7 @@ proctype Owner()
     do
     :: d_step { life < 3 && is_free -> is_free = false } /* from the stack of free places */
         mine = generation + 1;
+        object = mine;
         d_step { assert(!live); generation = mine; live = true; put_off = false }
         if
         :: /* destroy it now */
@@ -96,12 +101,34 @@ proctype Flush()
     working--
 }
 
+/* Knows the handle of the first life. */
+proctype Get()
+{
+    byte found;
+
+    if
+    :: d_step { live && generation == 1 -> skip }
+        found = object;
+        if
+#ifdef MUTATION_GENERATION_ALONE
+        :: generation == 1 -> assert(found == 1)
+#else
+        :: live && generation == 1 -> assert(found == 1)
+#endif
+        :: else
+        fi
+    :: d_step { !(live && generation == 1) -> skip }
+    fi;
+    working--
+}
+
 init
 {
     atomic {
         run Owner();
         run PutOff(1);
         run PutOff(2);
-        run Flush()
+        run Flush();
+        run Get()
     }
 }

@@ -21,6 +21,7 @@ static int place_new(struct ec_object_pool *pool, uint32_t *index);
 static void place_push(struct ec_object_pool *pool, uint32_t index);
 static struct ec_object_place *place_of(const struct ec_object_pool *pool, ec_object_handle handle,
                                         uint64_t *state);
+static bool is_still(const struct ec_object_place *place, ec_object_handle handle);
 static bool is_mine(const struct ec_object_place *place);
 static void end_life(struct ec_object_pool *pool, uint32_t index, uint64_t state);
 static uint32_t reverse(struct ec_object_pool *pool, uint32_t newest);
@@ -135,6 +136,8 @@ int ec_object_create(struct ec_object_pool *pool, uint32_t type_index, const voi
         return rc;
     }
     generation = generation_of(atomic_load_explicit(&place->state, memory_order_relaxed)) + 1;
+    /* Pairs with the acquire in is_still: who sees what this life stores sees that the last one is over. */
+    atomic_thread_fence(memory_order_release);
     atomic_store_explicit(&place->object, object, memory_order_relaxed);
     atomic_store_explicit(&place->type, type_index, memory_order_relaxed);
     atomic_store_explicit(&place->owner, ec_thread_life(), memory_order_relaxed);
@@ -154,23 +157,20 @@ void *ec_object_get(const struct ec_object_pool *pool, ec_object_handle handle)
 
     if (place == NULL)
         return NULL;
-    /* Should the place get another life meanwhile, its object may be read here, but then its state is seen
-     * to have changed. The fence pairs with the release of who stores the state. */
-    object = atomic_load_explicit(&place->object, memory_order_relaxed);
-    atomic_thread_fence(memory_order_acquire);
-    return (atomic_load_explicit(&place->state, memory_order_relaxed) ^ state) >>
-                       EC_OBJECT_FLAG_BITS ==
-                   0
-               ? object
-               : NULL;
+    object = object_of(place);
+    return is_still(place, handle) ? object : NULL;
 }
 
 int ec_object_type_of(const struct ec_object_pool *pool, ec_object_handle handle)
 {
     uint64_t state;
     const struct ec_object_place *place = place_of(pool, handle, &state);
+    uint32_t type;
 
-    return place != NULL ? (int)type_of(place) : EC_ERR_STALE;
+    if (place == NULL)
+        return EC_ERR_STALE;
+    type = type_of(place);
+    return is_still(place, handle) ? (int)type : EC_ERR_STALE;
 }
 
 int ec_object_destroy(struct ec_object_pool *pool, ec_object_handle handle)
@@ -447,6 +447,15 @@ static struct ec_object_place *place_of(const struct ec_object_pool *pool, ec_ob
     if ((*state & ~(uint64_t)EC_OBJECT_PUT_OFF) != state_of(handle.generation, EC_OBJECT_LIVE))
         return NULL;
     return place;
+}
+
+/* What was read from the place since place_of belongs to this handle. Another life may have begun meanwhile, or
+ * be about to: this one is over then, which the fence lets be seen. It pairs with the one in ec_object_create. */
+static bool is_still(const struct ec_object_place *place, ec_object_handle handle)
+{
+    atomic_thread_fence(memory_order_acquire);
+    return (atomic_load_explicit(&place->state, memory_order_relaxed) &
+            ~(uint64_t)EC_OBJECT_PUT_OFF) == state_of(handle.generation, EC_OBJECT_LIVE);
 }
 
 static bool is_mine(const struct ec_object_place *place)
