@@ -223,13 +223,16 @@ int ec_object_hand_off(struct ec_object_pool *pool, ec_object_handle handle)
 {
     uint64_t state;
     struct ec_object_place *place = place_of(pool, handle, &state);
+    uint32_t owner = ec_thread_life();
 
     if (place == NULL)
         return EC_ERR_STALE;
-    if (!is_mine(place))
-        return EC_ERR_PERMISSION;
-    /* Release: pairs with the acquire of who takes it. */
-    atomic_store_explicit(&place->owner, EC_THREAD_LIFE_NONE, memory_order_release);
+    /* Release: pairs with the acquire of who takes it. In one step: a flush may end the object meanwhile, and
+     * another thread make its own in the place. */
+    if (owner == EC_THREAD_LIFE_NONE ||
+        !atomic_compare_exchange_strong_explicit(&place->owner, &owner, EC_THREAD_LIFE_NONE,
+                                                 memory_order_release, memory_order_relaxed))
+        return is_still(place, handle) ? EC_ERR_PERMISSION : EC_ERR_STALE;
     return EC_OK;
 }
 
@@ -237,18 +240,28 @@ int ec_object_take(struct ec_object_pool *pool, ec_object_handle handle)
 {
     uint64_t state;
     struct ec_object_place *place = place_of(pool, handle, &state);
+    const uint32_t mine = ec_thread_life();
     uint32_t owner;
 
     if (place == NULL)
         return EC_ERR_STALE;
+    if (mine == EC_THREAD_LIFE_NONE) /* it can own nothing */
+        return EC_ERR_PERMISSION;
     owner = atomic_load_explicit(&place->owner, memory_order_acquire);
-    if (owner == ec_thread_life() && owner != EC_THREAD_LIFE_NONE)
+    if (owner == mine)
         return EC_OK;
     if (!ec_thread_life_is_over(owner) ||
-        !atomic_compare_exchange_strong_explicit(&place->owner, &owner, ec_thread_life(),
-                                                 memory_order_acq_rel, memory_order_relaxed))
+        !atomic_compare_exchange_strong_explicit(&place->owner, &owner, mine, memory_order_acq_rel,
+                                                 memory_order_relaxed))
         return EC_ERR_PERMISSION;
-    return EC_OK;
+    if (is_still(place, handle))
+        return EC_OK;
+    /* The object is gone, and what was taken is the place or its next object, which nobody owned either. Who
+     * makes one there writes his own name over this one. */
+    owner = mine;
+    atomic_compare_exchange_strong_explicit(&place->owner, &owner, EC_THREAD_LIFE_NONE,
+                                            memory_order_release, memory_order_relaxed);
+    return EC_ERR_STALE;
 }
 
 uint64_t ec_object_pool_flush(struct ec_object_pool *pool)
