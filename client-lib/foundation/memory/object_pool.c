@@ -106,7 +106,7 @@ void ec_object_pool_destroy(struct ec_object_pool *pool)
 int ec_object_create(struct ec_object_pool *pool, uint32_t type_index, const void *arguments,
                      ec_object_handle *handle)
 {
-    const struct ec_object_type *type = &pool->types[type_index];
+    const struct ec_object_type *type;
     struct ec_object_place *place;
     uint32_t index, generation;
     void *object;
@@ -115,6 +115,7 @@ int ec_object_create(struct ec_object_pool *pool, uint32_t type_index, const voi
     *handle = (ec_object_handle) { 0 };
     if (type_index >= pool->type_count)
         return EC_ERR_PARAM;
+    type = &pool->types[type_index];
     rc = place_take(pool, &index);
     if (rc < 0) {
         ec_count(&pool->pools[type_index]->row->failed, 1, true);
