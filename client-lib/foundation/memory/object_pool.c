@@ -87,11 +87,16 @@ void ec_object_pool_destroy(struct ec_object_pool *pool)
         ec_frame_list_remove(pool->sink, &pool->link);
     high = atomic_load_explicit(&pool->high, memory_order_acquire);
     for (uint32_t index = 0; index < high; index++) {
-        const struct ec_object_place *place = ec_object_pool_place(pool, index);
+        struct ec_object_place *place = ec_object_pool_place(pool, index);
         const struct ec_object_type *type = &pool->types[type_of(place)];
+        const uint64_t state = atomic_load_explicit(&place->state, memory_order_acquire);
 
-        if ((atomic_load_explicit(&place->state, memory_order_acquire) & EC_OBJECT_LIVE) != 0 &&
-            type->destruct != NULL)
+        if ((state & EC_OBJECT_LIVE) == 0)
+            continue;
+        /* Out of reach before it ends, so that no destructor of another object ends it once more. */
+        atomic_store_explicit(&place->state, state_of(generation_of(state), 0),
+                              memory_order_relaxed);
+        if (type->destruct != NULL)
             type->destruct(object_of(place), type->context);
     }
     for (uint32_t i = 0; i < pool->type_count; i++)

@@ -17,7 +17,8 @@
  *
  * Owner: an object belongs to the thread that made it, and only that thread may destroy it at once. It can be
  * handed off: afterwards it is nobody's, until a thread takes it. What a thread still owns at its end is
- * nobody's, too. (Beyond 1,023 threads at a time a thread owns nothing; it can put off.) Put off until the end of the frame it may be by any thread.
+ * nobody's, too. (Beyond 1,023 threads at a time a thread owns nothing; it can put off.) Put off until the end of
+ * the frame it may be by any thread.
  *
  * Frame end: ec_frame_end of the client, or ec_object_pool_flush, runs the destructors of what was put off, in
  * the order in which it was, on that thread. Destructors may put off further objects, which are destroyed in
@@ -30,7 +31,8 @@
  * Alignment: each type's own, up to 64 KiB; default 16.
  * Thread:    any; create and destroy of the pool while nobody else uses it. Whether a pointer from
  *            ec_object_get is still good while another thread destroys the object is the program's affair.
- * Ownership: destroy of the pool destroys all objects, destructors included.
+ * Ownership: destroy of the pool destroys all objects, destructors included, in no order; for the destructors
+ *            of the others an object that has ended is stale.
  * Cost:      making one is a block of a pool (<engine-core/pool.h>, with its magazine per thread) and a
  *            compare-and-swap for the place; getting one is two loads and a compare. */
 #ifndef ENGINE_CORE_OBJECT_POOL_H

@@ -6,12 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "foundation/thread_life.h"
 #include "support/memory_rows.h"
 #include "support/often.h"
 
 struct thing {
     uint64_t number;
-    ec_object_handle next; /* put off when this one is destroyed */
+    ec_object_handle next; /* put off when this one is destroyed, */
+    bool at_once;          /* or destroyed with it */
 };
 
 static struct memory_rows *rows;
@@ -42,7 +44,9 @@ static void thing_destruct(void *object, void *context)
     ck_assert_ptr_eq(context, order);
     if (at < ORDERED)
         order[at] = thing->number;
-    if (thing->next.generation != 0)
+    if (thing->at_once)
+        ck_assert_int_eq(ec_object_destroy(things, thing->next), EC_ERR_STALE);
+    else if (thing->next.generation != 0)
         ec_object_destroy_later(things, thing->next);
 }
 
@@ -308,6 +312,46 @@ START_TEST(an_object_is_its_owners_until_it_is_handed_off)
 }
 END_TEST
 
+/* Its life is over for the pool, although it still runs. */
+static void take_at_the_end(void *context)
+{
+    const ec_object_handle *handle = context;
+
+    ck_assert_int_eq(ec_object_take(things, *handle), EC_ERR_PERMISSION);
+}
+
+static pthread_key_t at_end;
+
+static void *take_too_late(void *context)
+{
+    ck_assert_uint_ne(ec_thread_life(), EC_THREAD_LIFE_NONE);
+    ck_assert_int_eq(pthread_setspecific(at_end, context), 0);
+    return NULL;
+}
+
+START_TEST(a_thread_that_can_own_nothing_takes_nothing)
+{
+    ec_object_handle handle = create(1); /* so that the pool hears first of a thread's end */
+
+    ck_assert_int_eq(pthread_key_create(&at_end, take_at_the_end), 0);
+    ck_assert_int_eq(ec_object_hand_off(things, handle), EC_OK);
+    on_thread(take_too_late, &handle);
+    ck_assert_int_eq(ec_object_take(things, handle), EC_OK);
+    pthread_key_delete(at_end);
+}
+END_TEST
+
+START_TEST(the_end_of_the_pool_ends_each_object_once_whatever_destructors_do)
+{
+    const ec_object_handle first = create(1), second = create(2);
+    struct thing *thing = ec_object_get(things, second);
+
+    thing->next = first;
+    thing->at_once = true; /* teardown counts the ends */
+    ck_assert_uint_lt(first.index, second.index);
+}
+END_TEST
+
 static int count_visits(void *context, ec_object_handle handle, void *object)
 {
     ck_assert_ptr_eq(ec_object_get(things, handle), object);
@@ -396,6 +440,8 @@ int main(void)
     tcase_add_test(tcase, a_place_whose_generations_are_used_up_is_never_used_again);
     tcase_add_test(tcase, a_full_pool_says_so_and_is_good_again_after_a_destruction);
     tcase_add_test(tcase, an_object_is_its_owners_until_it_is_handed_off);
+    tcase_add_test(tcase, a_thread_that_can_own_nothing_takes_nothing);
+    tcase_add_test(tcase, the_end_of_the_pool_ends_each_object_once_whatever_destructors_do);
     tcase_add_test(tcase, a_visit_sees_each_object_of_a_type);
     tcase_add_test(tcase, threads_that_destroy_each_others_objects_end_each_life_once);
     suite_add_tcase(suite, tcase);
