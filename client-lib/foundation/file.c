@@ -13,9 +13,12 @@
 
 #include "foundation/error.h"
 
+enum way { NEITHER, READING, WRITING };
+
 struct ec_file {
     FILE *stream;
-    char path[]; /* for messages */
+    enum way way; /* of the stream since the last seek */
+    char path[];  /* for messages */
 };
 
 /* The words of errno, under the code that a caller would act on. */
@@ -95,6 +98,7 @@ int ec_file_open(const char *path, unsigned mode, struct ec_file **file, struct 
         close(fd);
         return ec_fail(why, EC_ERR_MEMORY, "open %s: no memory", path);
     }
+    made->way = NEITHER;
     memcpy(made->path, path, strlen(path) + 1);
     *file = made;
     return EC_OK;
@@ -115,20 +119,21 @@ int ec_file_close(struct ec_file *file, struct ec_error *why)
 /* ---- read and write ---- */
 
 /* A stream that turns from writing to reading or back needs a seek in between; one to where it is
- * changes nothing else. A pipe cannot be both, so that its refusal does not matter. */
-static void turn(struct ec_file *file)
+ * changes nothing else, but empties the buffer. A pipe cannot be both, so that its refusal does not
+ * matter. That the end of the file was met is forgotten: it may have grown. */
+static void turn(struct ec_file *file, enum way to)
 {
-    const int before = errno;
-
-    (void)fseeko(file->stream, 0, SEEK_CUR);
-    errno = before;
+    if (file->way != NEITHER && file->way != to)
+        (void)fseeko(file->stream, 0, SEEK_CUR);
+    clearerr(file->stream);
+    file->way = to;
 }
 
 int64_t ec_file_read(struct ec_file *file, void *buffer, size_t bytes, struct ec_error *why)
 {
     size_t count;
 
-    turn(file);
+    turn(file, READING);
     errno = 0;
     count = fread(buffer, 1, bytes, file->stream);
     if (count < bytes && ferror(file->stream))
@@ -138,7 +143,7 @@ int64_t ec_file_read(struct ec_file *file, void *buffer, size_t bytes, struct ec
 
 int ec_file_write(struct ec_file *file, const void *bytes, size_t count, struct ec_error *why)
 {
-    turn(file);
+    turn(file, WRITING);
     errno = 0;
     if (fwrite(bytes, 1, count, file->stream) < count)
         return fail_stream(file, "write", why);
@@ -151,7 +156,7 @@ int ec_file_read_line(struct ec_file *file, char *line, size_t room, struct ec_e
     bool has_nul = false;
     int c;
 
-    turn(file);
+    turn(file, READING);
     errno = 0;
     while ((c = getc(file->stream)) != EOF && c != '\n') {
         has_nul = has_nul || c == '\0';
@@ -181,8 +186,10 @@ int ec_file_seek(struct ec_file *file, int64_t offset, enum ec_file_origin origi
 
     if ((unsigned)origin > EC_FILE_END)
         return ec_fail(why, EC_ERR_PARAM, "seek in %s: no origin %u", file->path, (unsigned)origin);
-    if (fseeko(file->stream, offset, whence[origin]) == 0)
+    if (fseeko(file->stream, offset, whence[origin]) == 0) {
+        file->way = NEITHER;
         return EC_OK;
+    }
     if (errno == EINVAL)
         return ec_fail(why, EC_ERR_PARAM, "seek in %s: the place is before the beginning",
                        file->path);

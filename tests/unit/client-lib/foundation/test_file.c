@@ -90,6 +90,21 @@ START_TEST(what_is_written_is_read)
 }
 END_TEST
 
+START_TEST(small_writes_wait_in_the_buffer_for_each_other)
+{
+    struct ec_file *file = open_file(EC_FILE_WRITE | EC_FILE_CREATE);
+    struct stat status;
+
+    for (int i = 0; i < 10; i++)
+        ck_assert_int_eq(ec_file_write(file, &"0123456789"[i], 1, NULL), EC_OK);
+    ck_assert_int_eq(stat(path, &status), 0);
+    ck_assert_int_eq(status.st_size, 0);
+    ck_assert_int_eq(ec_file_flush(file, NULL), EC_OK);
+    expect_content("0123456789");
+    ck_assert_int_eq(ec_file_close(file, NULL), EC_OK);
+}
+END_TEST
+
 START_TEST(a_file_for_both_turns_without_a_word)
 {
     struct ec_file *file = open_file(EC_FILE_READ | EC_FILE_WRITE | EC_FILE_CREATE);
@@ -138,6 +153,24 @@ START_TEST(lines_come_without_their_ends_and_too_long_ones_are_passed_over)
     ck_assert_int_eq(ec_file_read_line(file, line, sizeof line, &why), EC_AGAIN);
     ck_assert_int_eq(ec_file_read_line(file, line, sizeof line, &why), EC_AGAIN);
     ck_assert_int_eq(ec_file_close(file, NULL), EC_OK);
+}
+END_TEST
+
+START_TEST(what_is_appended_behind_the_end_is_read_by_who_was_there)
+{
+    struct ec_file *reader, *writer;
+    char line[8];
+
+    write_file("one\n", 4);
+    reader = open_file(EC_FILE_READ);
+    ck_assert_int_eq(ec_file_read_line(reader, line, sizeof line, NULL), EC_OK);
+    ck_assert_int_eq(ec_file_read_line(reader, line, sizeof line, NULL), EC_AGAIN);
+    writer = open_file(EC_FILE_WRITE | EC_FILE_APPEND);
+    ck_assert_int_eq(ec_file_write(writer, "two\n", 4, NULL), EC_OK);
+    ck_assert_int_eq(ec_file_close(writer, NULL), EC_OK);
+    ck_assert_int_eq(ec_file_read_line(reader, line, sizeof line, NULL), EC_OK);
+    ck_assert_str_eq(line, "two");
+    ck_assert_int_eq(ec_file_close(reader, NULL), EC_OK);
 }
 END_TEST
 
@@ -303,8 +336,10 @@ int main(void)
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_set_timeout(tests, 60);
     tcase_add_test(tests, what_is_written_is_read);
+    tcase_add_test(tests, small_writes_wait_in_the_buffer_for_each_other);
     tcase_add_test(tests, a_file_for_both_turns_without_a_word);
     tcase_add_test(tests, lines_come_without_their_ends_and_too_long_ones_are_passed_over);
+    tcase_add_test(tests, what_is_appended_behind_the_end_is_read_by_who_was_there);
     tcase_add_test(tests, what_cannot_be_opened_says_why);
     tcase_add_loop_test(tests, a_full_disk_is_an_error_of_the_flush_or_the_close, 0, 2);
     tcase_add_test(tests, a_replacement_has_content_and_permissions_and_leaves_nothing);
