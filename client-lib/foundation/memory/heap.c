@@ -117,7 +117,8 @@ void *ec_realloc(struct ec_heap *heap, void *address, size_t bytes, uint32_t tag
         return ec_alloc(heap, bytes, tag);
     pool = ec_slab_pool_of(heap->slab, address);
     if (bytes == 0 || bytes > BYTES_MAX ||
-        (pool == NULL && !ec_block_table_find(&heap->blocks, address, &block))) {
+        (pool != NULL ? ec_pool_tag_of(pool, address) == EC_TAG_NONE
+                      : !ec_block_table_find(&heap->blocks, address, &block))) {
         ec_slab_failed(heap->slab);
         return NULL;
     }

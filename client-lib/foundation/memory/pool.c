@@ -7,6 +7,7 @@
  * message-passing free of snmalloc (Liétar and others, 2019) between threads. */
 #include "foundation/memory/pool.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -52,12 +53,10 @@ static inline void hand_out(struct ec_pool *pool, void *block, uint8_t mark)
 static int take_back(struct ec_pool *pool, void *block, uint8_t *mark)
 {
     const struct ec_pool_shape *shape = &pool->shape;
-    const struct ec_pool_group *group = ec_pool_group_of(shape, block);
-    const size_t inside = (size_t)((char *)block - (const char *)group);
 
-    if (ec_pool_known_number(pool->known, block) != pool->number || inside < shape->first ||
-        (inside - shape->first) % shape->stride_bytes != 0 ||
-        (inside - shape->first) / shape->stride_bytes >= group->blocks)
+    if (ec_pool_known_number(pool->known, block) != pool->number ||
+        !ec_pool_group_is_start(shape, block) ||
+        ec_pool_group_index(shape, block) >= ec_pool_group_of(shape, block)->blocks)
         return EC_ERR_PARAM;
     *mark = atomic_exchange_explicit(ec_pool_live_byte(shape, block), 0, memory_order_relaxed);
     if (*mark == 0)
@@ -314,15 +313,17 @@ void *ec_pool_alloc_tagged(struct ec_pool *pool, uint32_t tag)
 }
 
 /* A double free by two threads at once is found where it is looked for, with an exchange; one after the other
- * costs a load and a store, so it is found everywhere. */
+ * costs a load and a store, and an address within a block a multiplication, so these are found everywhere. */
 int ec_pool_free_tagged(struct ec_pool *pool, void *block)
 {
     struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
     int rc = EC_OK;
-    uint8_t mark;
+    uint8_t mark = 0;
 
     if (pool->checked) {
         rc = take_back(pool, block, &mark);
+    } else if (!ec_pool_group_is_start(&pool->shape, block)) {
+        rc = EC_ERR_PARAM;
     } else {
         _Atomic uint8_t *live = ec_pool_live_byte(&pool->shape, block);
 
@@ -344,8 +345,12 @@ int ec_pool_free_tagged(struct ec_pool *pool, void *block)
 
 uint32_t ec_pool_tag_of(const struct ec_pool *pool, const void *block)
 {
+    if (!ec_pool_group_is_start(&pool->shape, block))
+        return EC_TAG_NONE;
     return atomic_load_explicit(ec_pool_live_byte(&pool->shape, block), memory_order_relaxed) - 1u;
 }
+
+static_assert(EC_TAG_NONE == 0 - 1u, "the mark of a free block is 0");
 
 uint64_t ec_pool_trim(struct ec_pool *pool)
 {

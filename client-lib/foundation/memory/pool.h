@@ -35,9 +35,10 @@ int ec_pool_create_kind(struct ec_memory_sink *sink, const struct ec_pool_desc *
 
 /* tag < EC_TAGS_MAX. The block is counted for the pool and for its tag. */
 void *ec_pool_alloc_tagged(struct ec_pool *pool, uint32_t tag);
-/* As ec_pool_free, and a double free is found in every tier. block is not NULL. */
+/* As ec_pool_free, and a double free and what is no block are found in every tier. block lies in a group of the
+ * pool. */
 int ec_pool_free_tagged(struct ec_pool *pool, void *block);
-/* Of a live block. */
+/* EC_TAG_NONE: no live block is there. block lies in a group of the pool. */
 uint32_t ec_pool_tag_of(const struct ec_pool *pool, const void *block);
 
 #endif

@@ -84,6 +84,16 @@ static inline uint32_t ec_pool_group_index(const struct ec_pool_shape *shape, co
     return (uint32_t)(((uint64_t)(inside - shape->first) * shape->reciprocal) >> 32);
 }
 
+/* Does a block begin at this address, which lies in a group? Of an address within a block the index is that of
+ * another one, or none. */
+static inline bool ec_pool_group_is_start(const struct ec_pool_shape *shape, const void *address)
+{
+    const uint32_t inside = (uint32_t)((uintptr_t)address & (shape->group_bytes - 1));
+    const uint32_t index = ec_pool_group_index(shape, address);
+
+    return index < shape->blocks && shape->first + index * shape->stride_bytes == inside;
+}
+
 static inline bool ec_pool_group_is_empty(const struct ec_pool_group *group)
 {
     return group->free_count == group->blocks;

@@ -1,6 +1,8 @@
 /* The heap promises: any size, any thread, each block under its tag, and no nonsense is taken for a block. */
 #include "foundation/memory/heap.h"
 
+#include <engine-core/slab.h>
+
 #include <check.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -75,16 +77,24 @@ START_TEST(a_block_is_freed_once)
     static const size_t sizes[] = { 1, 100, 2048, 2049, 1 << 20 };
     struct ec_heap *heap = make(&rows->sink);
     char *block = ec_alloc(heap, sizes[_i], 3), *mine = malloc(100);
+    volatile size_t bytes = sizes[_i];
 
     ck_assert_int_eq(ec_free(heap, mine), EC_ERR_PARAM);
+    ck_assert_int_eq(ec_free(heap, block + 8), EC_ERR_PARAM);
+    ck_assert_ptr_null(ec_realloc(heap, block + 8, bytes, 3));
+    if (bytes <= EC_SLAB_BYTES_MAX) /* the header of its group */
+        ck_assert_int_eq(ec_free(heap, block - (uintptr_t)block % 65536 + 64), EC_ERR_PARAM);
+    else
+        ck_assert_int_eq(ec_free(heap, block + 64), EC_ERR_PARAM);
     ck_assert_int_eq(ec_free(heap, (void *)(uintptr_t)16), EC_ERR_PARAM);
     ck_assert_uint_eq(memory_rows_tag(rows, 3).count, 1);
     ck_assert_uint_ge(memory_rows_tag(rows, 3).bytes, sizes[_i]);
     ck_assert_uint_ge(ec_heap_block_bytes(heap, block), sizes[_i]);
     ck_assert_int_eq(ec_free(heap, block), EC_OK);
     ck_assert_int_lt(ec_free(heap, block), 0);
+    ck_assert_ptr_null(ec_realloc(heap, block, bytes, 3)); /* although its size would stay */
     ck_assert_int_eq(ec_free(heap, NULL), EC_OK);
-    ck_assert_uint_eq(stats_of(heap).failed, 3);
+    ck_assert_uint_eq(stats_of(heap).failed, 7);
     ck_assert_uint_eq(memory_rows_tag(rows, 3).bytes, 0);
     free(mine);
     ec_heap_destroy(heap);
