@@ -28,7 +28,8 @@ struct ec_aligned {
 
 static bool reserve(struct ec_aligned *aligned, size_t bytes);
 static bool make_block(const struct ec_aligned *aligned, size_t align, struct ec_block *block);
-static void free_block(void *aligned, const struct ec_block *block);
+static void free_block(const struct ec_aligned *aligned, const struct ec_block *block);
+static void end_block(void *aligned, const struct ec_block *block);
 
 int ec_aligned_create_in(struct ec_memory_sink *sink, const struct ec_aligned_desc *desc,
                          struct ec_aligned **aligned, struct ec_error *why)
@@ -59,7 +60,7 @@ void ec_aligned_destroy(struct ec_aligned *aligned)
 {
     if (aligned == NULL)
         return;
-    ec_block_table_visit(&aligned->blocks, free_block, aligned);
+    ec_block_table_visit(&aligned->blocks, end_block, aligned);
     ec_block_table_finish(&aligned->blocks);
     ec_shared_row_finish(&aligned->row);
     free(aligned);
@@ -149,12 +150,19 @@ static bool make_block(const struct ec_aligned *aligned, size_t align, struct ec
     return true;
 }
 
-static void free_block(void *context, const struct ec_block *block)
+static void free_block(const struct ec_aligned *aligned, const struct ec_block *block)
 {
-    const struct ec_aligned *aligned = context;
-
     if (block->kind == MAPPED)
         ec_space_unmap(aligned->space, block->address, block->room_bytes);
     else
         free(block->address);
+}
+
+/* It is still out, and ends with its allocator. */
+static void end_block(void *context, const struct ec_block *block)
+{
+    const struct ec_aligned *aligned = context;
+
+    ec_watch_freed(aligned->row.sink, block->address, block->bytes, aligned->row.tag);
+    free_block(aligned, block);
 }

@@ -30,11 +30,11 @@ struct ec_heap {
 static void *alloc_large(struct ec_heap *heap, size_t bytes, size_t align, uint32_t tag);
 static bool resize_in_place(struct ec_heap *heap, const struct ec_block *block, size_t bytes);
 static bool make_large(const struct ec_heap *heap, size_t align, struct ec_block *block);
-static void free_large(void *heap, const struct ec_block *block);
+static void free_large(const struct ec_heap *heap, const struct ec_block *block);
 static void count_in(struct ec_heap *heap, const struct ec_block *block);
 static void count_out(struct ec_heap *heap, const struct ec_block *block);
 static void *move(struct ec_heap *heap, void *block, size_t used_bytes, size_t bytes, uint32_t tag);
-static void uncount_tag(void *heap, const struct ec_block *block);
+static void end_large(void *heap, const struct ec_block *block);
 
 int ec_heap_create_in(struct ec_memory_sink *sink, const struct ec_heap_desc *desc,
                       struct ec_heap **heap, struct ec_error *why)
@@ -74,8 +74,7 @@ void ec_heap_destroy(struct ec_heap *heap)
 {
     if (heap == NULL)
         return;
-    ec_block_table_visit(&heap->blocks, uncount_tag, heap);
-    ec_block_table_visit(&heap->blocks, free_large, heap);
+    ec_block_table_visit(&heap->blocks, end_large, heap);
     ec_block_table_finish(&heap->blocks);
     ec_shared_row_finish(&heap->large);
     ec_slab_destroy(heap->slab);
@@ -234,10 +233,8 @@ static bool make_large(const struct ec_heap *heap, size_t align, struct ec_block
     return block->address != NULL;
 }
 
-static void free_large(void *context, const struct ec_block *block)
+static void free_large(const struct ec_heap *heap, const struct ec_block *block)
 {
-    const struct ec_heap *heap = context;
-
     if (heap->space != NULL)
         ec_space_unmap(heap->space, block->address, block->room_bytes);
     else
@@ -273,11 +270,14 @@ static void *move(struct ec_heap *heap, void *block, size_t used_bytes, size_t b
     return moved;
 }
 
-/* What is still out ends with the heap. */
-static void uncount_tag(void *context, const struct ec_block *block)
+/* What is still out ends with the heap; its row counts that by itself. */
+static void end_large(void *context, const struct ec_block *block)
 {
     struct ec_heap *heap = context;
 
-    if (heap->sink != NULL)
+    if (heap->sink != NULL) {
+        ec_watch_freed(heap->sink, block->address, block->bytes, block->tag);
         ec_memory_sink_count(heap->sink, block->tag, 0, 0, 1, block->bytes);
+    }
+    free_large(heap, block);
 }

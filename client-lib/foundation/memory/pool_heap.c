@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "foundation/memory/pool_known.h"
+#include "foundation/memory/watch.h"
 
 #define REFILL_AT_LEAST 16 /* a thin word is followed by another, up to half of the magazine */
 #define REMOTE_BATCH 32    /* blocks per compare-and-swap */
@@ -79,9 +80,14 @@ struct ec_pool_heap *ec_pool_heap_create(struct ec_pool *pool, struct ec_pool_th
 
 void ec_pool_heap_destroy(struct ec_pool_heap *heap)
 {
-    for (uint32_t place = 0; place < heap->places; place++)
-        if (heap->groups[place] != NULL)
-            ec_pool_group_destroy(&heap->pool->shape, heap->groups[place]);
+    const struct ec_pool *pool = heap->pool;
+
+    for (uint32_t place = 0; place < heap->places; place++) {
+        if (heap->groups[place] == NULL)
+            continue;
+        ec_watch_ended(pool->sink, heap->groups[place], pool->shape.group_bytes);
+        ec_pool_group_destroy(&pool->shape, heap->groups[place]);
+    }
     pthread_mutex_destroy(&heap->lock);
     free(heap->groups);
     free(heap->nonfull);

@@ -5,6 +5,8 @@
 #include "foundation/memory/sampler.h"
 #include "foundation/memory/stack_trace.h"
 
+#define BLOCKS_APART 16 /* at least, and blocks begin at multiples of it */
+
 /* A thread's place on the line of bytes, and where it says that it is. */
 struct place {
     uint64_t tracker; /* serial; another one: begin anew */
@@ -20,10 +22,12 @@ static _Atomic uint64_t last_serial;
 
 static void on_allocated(void *context, const void *block, size_t bytes, uint32_t tag);
 static void on_freed(void *context, const void *block, size_t bytes, uint32_t tag);
+static void on_ended(void *context, const void *base, size_t bytes);
 static uint64_t choose(const struct ec_tracker *tracker, size_t bytes);
 static uint32_t find_site(struct ec_tracker *tracker, uint32_t tag);
 static void remember(struct ec_tracker *tracker, const void *block, size_t bytes, uint64_t weight,
                      uint32_t site);
+static void forget(struct ec_tracker *tracker, const void *block);
 static _Atomic uint8_t *filter_of(struct ec_tracker *tracker, const void *block);
 
 void ec_tracking_here(const char *file, uint32_t line)
@@ -46,7 +50,7 @@ void ec_tracker_start(struct ec_tracker *tracker, struct ec_memory_sink *sink,
     ec_block_table_init(&tracker->blocks);
     ec_tracker_update_modules(tracker);
     ec_tracker_set(tracker, sample_bytes);
-    tracker->watch = (struct ec_memory_watch) { on_allocated, on_freed, tracker };
+    tracker->watch = (struct ec_memory_watch) { on_allocated, on_freed, on_ended, tracker };
     ec_memory_watch_set(sink, &tracker->watch);
 }
 
@@ -85,26 +89,15 @@ static void on_allocated(void *context, const void *block, size_t bytes, uint32_
 
 static void on_freed(void *context, const void *block, size_t bytes, uint32_t tag)
 {
-    struct ec_tracker *tracker = context;
-    _Atomic uint8_t *filter = filter_of(tracker, block);
-    struct ec_block found;
-    uint8_t count;
-
     (void)bytes;
     (void)tag;
-    /* Acquire: pairs with the release in remember(). Who frees the block got it from its allocator's
-     * caller after that. */
-    if (atomic_load_explicit(filter, memory_order_acquire) == 0 ||
-        !ec_block_table_take(&tracker->blocks, block, &found))
-        return;
-    count = atomic_load_explicit(filter, memory_order_relaxed);
-    while (count != UINT8_MAX &&
-           !atomic_compare_exchange_weak_explicit(filter, &count, (uint8_t)(count - 1),
-                                                  memory_order_relaxed, memory_order_relaxed))
-        ;
-    ec_sites_remove(
-        &tracker->sites, found.kind, found.room_bytes,
-        found.room_bytes > found.bytes && found.bytes > 0 ? found.room_bytes / found.bytes : 1);
+    forget(context, block);
+}
+
+static void on_ended(void *context, const void *base, size_t bytes)
+{
+    for (size_t offset = 0; offset < bytes; offset += BLOCKS_APART)
+        forget(context, (const char *)base + offset);
 }
 
 static uint64_t choose(const struct ec_tracker *tracker, size_t bytes)
@@ -156,6 +149,27 @@ static void remember(struct ec_tracker *tracker, const void *block, size_t bytes
                                                   memory_order_release, memory_order_relaxed))
         ;
     ec_sites_add(&tracker->sites, site, weight, weight > bytes ? weight / bytes : 1);
+}
+
+static void forget(struct ec_tracker *tracker, const void *block)
+{
+    _Atomic uint8_t *filter = filter_of(tracker, block);
+    struct ec_block found;
+    uint8_t count;
+
+    /* Acquire: pairs with the release in remember(). Who frees the block got it from its allocator's
+     * caller after that. */
+    if (atomic_load_explicit(filter, memory_order_acquire) == 0 ||
+        !ec_block_table_take(&tracker->blocks, block, &found))
+        return;
+    count = atomic_load_explicit(filter, memory_order_relaxed);
+    while (count != UINT8_MAX &&
+           !atomic_compare_exchange_weak_explicit(filter, &count, (uint8_t)(count - 1),
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
+    ec_sites_remove(
+        &tracker->sites, found.kind, found.room_bytes,
+        found.room_bytes > found.bytes && found.bytes > 0 ? found.room_bytes / found.bytes : 1);
 }
 
 static _Atomic uint8_t *filter_of(struct ec_tracker *tracker, const void *block)

@@ -604,10 +604,16 @@ static void watched_freed(void *context, const void *block, size_t bytes, uint32
     ((uint64_t *)context)[2] -= tag;
 }
 
+static void watched_ended(void *context, const void *base, size_t bytes)
+{
+    ck_assert_ptr_nonnull(base);
+    ((uint64_t *)context)[3] += bytes;
+}
+
 START_TEST(who_watches_the_sink_hears_of_each_block)
 {
-    uint64_t seen[3] = { 0 };
-    const struct ec_memory_watch watch = { watched_allocated, watched_freed, seen };
+    uint64_t seen[4] = { 0 };
+    const struct ec_memory_watch watch = { watched_allocated, watched_freed, watched_ended, seen };
     struct ec_pool *pool =
         make(&rows->sink, (struct ec_pool_desc) { .block_bytes = 48, .tag = EC_TAG_UI });
     void *block;
@@ -622,7 +628,10 @@ START_TEST(who_watches_the_sink_hears_of_each_block)
     ec_memory_watch_set(&rows->sink, NULL);
     block = ec_pool_alloc(pool);
     ck_assert_uint_eq(seen[0], 48);
+    ck_assert_uint_eq(seen[3], 0);
+    ec_memory_watch_set(&rows->sink, &watch);
     ec_pool_destroy(pool);
+    ck_assert_uint_eq(seen[3], 65536); /* its one group */
 }
 END_TEST
 
