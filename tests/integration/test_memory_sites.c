@@ -259,9 +259,10 @@ START_TEST(suspects_are_named_with_their_reason)
     ck_assert(!has_suspect(line, "growing", "steady"));
     ck_assert_ptr_nonnull(strstr(line, "have only grown for "));
     ck_assert_ptr_nonnull(strstr(line, "more than its budget of 100000"));
-    line = line_client_call(&operator, "memory.stats", NULL);
-    ck_assert_ptr_nonnull(reply_at(line, "result/allocations_per_s").text);
-    ck_assert(!line_has(line, "allocations_per_s", "0"));
+    do { /* a look may fall between two frames */
+        line = line_client_call(&operator, "memory.stats", NULL);
+        ck_assert_ptr_nonnull(reply_at(line, "result/allocations_per_s").text);
+    } while (line_has(line, "allocations_per_s", "0"));
     game_kill(&game);
 }
 END_TEST
