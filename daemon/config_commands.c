@@ -4,13 +4,13 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <systemd/sd-daemon.h>
 
 #include "clients/clients.h"
 #include "daemon/config.h"
 #include "daemon/config_read.h"
 #include "daemon/config_watch.h"
 #include "daemon/log.h"
+#include "daemon/notify.h"
 #include "daemon/request.h"
 #include "foundation/real_time.h"
 
@@ -42,13 +42,14 @@ int config_reload_and_tell(struct services *services, const char *by, bool chang
     unsigned applied = 0;
     int rc;
 
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\nSTATUS=Reloading the configuration",
-               ec_real_ns() / 1000);
+    notify_send(services->notify,
+                "RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\nSTATUS=Reloading the configuration",
+                ec_real_ns() / 1000);
     rc = config_reload(services->config, changed, why);
     if (rc < 0) {
         log_error("config", "reload by %s: %s; nothing was changed", by, why->text);
-        sd_notifyf(0, "READY=1\nSTATUS=Listening on %s; reload failed: %s", services->socket_path,
-                   why->text);
+        notify_send(services->notify, "READY=1\nSTATUS=Listening on %s; reload failed: %s",
+                    services->socket_path, why->text);
         return rc;
     }
     for (size_t i = 0; i < EC_CONFIGS; i++) {
@@ -59,7 +60,7 @@ int config_reload_and_tell(struct services *services, const char *by, bool chang
         applied++;
     }
     log_info("config", "reload by %s: %u keys changed", by, applied);
-    sd_notifyf(0, "READY=1\nSTATUS=Listening on %s", services->socket_path);
+    notify_send(services->notify, "READY=1\nSTATUS=Listening on %s", services->socket_path);
     return EC_OK;
 }
 

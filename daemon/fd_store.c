@@ -4,15 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "daemon/config.h"
 #include "daemon/log.h"
+#include "daemon/notify.h"
 #include "daemon/services.h"
-
-#define BARRIER_US 2000000 /* a manager that takes longer has other troubles */
 
 struct passed {
     char name[FD_STORE_NAME_BYTES];
@@ -25,6 +23,7 @@ struct fd_store {
     struct passed *passed;
     unsigned count;
     uv_timer_t *started;
+    struct notify *notify;
 };
 
 static int make(struct fd_store **store, struct ec_error *why)
@@ -61,6 +60,7 @@ int fd_store_init(struct services *services, struct ec_error *why)
 
     if (rc < 0)
         return rc;
+    services->fd_store->notify = services->notify;
     services->fd_store->is_used =
         config_boolean(services->config, EC_CONFIG_core_descriptor_store) ||
         (slots != NULL && strtol(slots, NULL, 10) > 0);
@@ -155,7 +155,7 @@ void fd_store_put(struct fd_store *store, const char *name, int fd)
         return;
     fd_store_remove(store, name); /* a second one would not take the place of the first */
     snprintf(text, sizeof text, "FDSTORE=1\nFDNAME=%s", name);
-    if (sd_pid_notify_with_fds(0, 0, text, &fd, 1) < 0)
+    if (notify_send_fd(store->notify, fd, text) < 0)
         log_warning("fd_store", "the service manager does not keep %s", name);
     store->has_put = true;
 }
@@ -163,7 +163,7 @@ void fd_store_put(struct fd_store *store, const char *name, int fd)
 void fd_store_remove(struct fd_store *store, const char *name)
 {
     if (fd_store_is_used(store))
-        sd_notifyf(0, "FDSTOREREMOVE=1\nFDNAME=%s", name);
+        notify_send(store->notify, "FDSTOREREMOVE=1\nFDNAME=%s", name);
 }
 
 void fd_store_barrier(struct fd_store *store)
@@ -171,6 +171,6 @@ void fd_store_barrier(struct fd_store *store)
     if (!fd_store_is_used(store) || !store->has_put)
         return;
     store->has_put = false;
-    if (sd_notify_barrier(0, BARRIER_US) < 0)
+    if (notify_barrier(store->notify) < 0)
         log_warning("fd_store", "the service manager does not say that it keeps descriptors");
 }

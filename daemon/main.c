@@ -24,6 +24,7 @@
 #include "daemon/log.h"
 #include "daemon/log_settings.h"
 #include "daemon/module.h"
+#include "daemon/notify.h"
 #include "daemon/reference.h"
 #include "daemon/services.h"
 #include "http/http.h"
@@ -245,6 +246,7 @@ static int run(const struct arguments *arguments)
     char user_path[PATH_MAX];
     char path[EC_SOCKET_PATH_BYTES + 256];
     struct counters counters = { 0 };
+    struct notify notify = { .wait_ms = NOTIFY_WAIT_MS };
     struct ec_error why = { 0 };
     struct services *services = services_create();
     struct timespec now;
@@ -257,6 +259,7 @@ static int run(const struct arguments *arguments)
     }
     find_standard_files(&source, user_path);
     services->counters = &counters;
+    services->notify = &notify;
     services->config_source = &source;
     signal(SIGPIPE, SIG_IGN); /* stderr may be a pipe whose reader is gone */
     /* First of all: it is a copy of this process, and is to have no thread, no secret and no file. */
@@ -314,9 +317,9 @@ static int serve(struct services *services, struct ec_error *why)
     if (rc == EC_OK) {
         services_lock(services);
         log_info("main", "engine-cored " EC_VERSION " listens on %s", services->socket_path);
-        sd_notifyf(0, "READY=1\nSTATUS=Listening on %s", services->socket_path);
+        notify_send(services->notify, "READY=1\nSTATUS=Listening on %s", services->socket_path);
         uv_run(services->loop, UV_RUN_DEFAULT);
-        sd_notify(0, "STOPPING=1\nSTATUS=Stopping");
+        notify_send(services->notify, "STOPPING=1\nSTATUS=Stopping");
         log_info("main", "stopping");
         services_unlock(services);
         modules_stop(daemon_modules, daemon_module_count, services);
@@ -411,8 +414,9 @@ static void on_reload_signal(uv_signal_t *handle, int number)
 
 static void on_watchdog(uv_timer_t *timer)
 {
-    (void)timer;
-    sd_notify(0, "WATCHDOG=1");
+    struct watch *watch = timer->data;
+
+    notify_send(watch->services->notify, "WATCHDOG=1");
 }
 
 static int watch_begin(struct watch *watch, struct services *services, struct ec_error *why)
@@ -432,6 +436,7 @@ static int watch_begin(struct watch *watch, struct services *services, struct ec
         signals[i].handle->data = watch;
     }
     uv_timer_init(services->loop, &watch->watchdog);
+    watch->watchdog.data = watch;
     for (size_t i = 0; i < sizeof signals / sizeof signals[0] && rc == 0; i++)
         rc = uv_signal_start(signals[i].handle, signals[i].call_back, signals[i].number);
     if (rc < 0)

@@ -26,6 +26,7 @@ struct http;
 struct log_feed;
 struct postmortem;
 struct metrics;
+struct notify;
 struct own_memory;
 struct resources;
 struct scheduler;
@@ -35,6 +36,7 @@ struct services {
     struct uv_loop_s *loop;
     uint64_t instance; /* random id of this run */
     int64_t started_ns;
+    struct notify *notify;   /* the way to the service manager; NULL: none */
     const char *socket_path; /* as given or chosen; for core.info */
     int listen_fd;           /* a listening socket that the service manager passed; -1: bind */
     struct decode_nursery *decode_nursery;     /* the process that others are forked from */

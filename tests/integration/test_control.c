@@ -508,6 +508,14 @@ START_TEST(a_lesser_role_may_do_less)
 }
 END_TEST
 
+/* Its socket holds some ten messages, and each reload sends two. */
+START_TEST(a_service_manager_that_does_not_read_holds_nobody_up)
+{
+    for (unsigned i = 0; i < 50; i++)
+        ck_assert(line_has(line_client_call(&client, "core.reload", NULL), "errors", "[]"));
+}
+END_TEST
+
 START_TEST(who_resumes_without_being_waited_for_is_a_new_client)
 {
     const char *reply = line_client_call(
@@ -925,6 +933,7 @@ int main(void)
     tcase_add_test(of_protocol, hello_gives_an_id_and_a_role);
     tcase_add_test(of_protocol, hello_with_another_protocol_says_which_is_spoken);
     tcase_add_test(of_protocol, a_lesser_role_may_do_less);
+    tcase_add_test(of_protocol, a_service_manager_that_does_not_read_holds_nobody_up);
     tcase_add_test(of_protocol, who_resumes_without_being_waited_for_is_a_new_client);
     tcase_add_test(of_protocol, info_tells_what_the_daemon_is);
     tcase_add_test(of_protocol, discover_describes_every_method);
