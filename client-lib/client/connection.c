@@ -221,7 +221,9 @@ int ec_connection_dispatch(struct ec_connection *connection)
     if (connection->stop_fd >= 0)
         return EC_AGAIN;
     pthread_mutex_lock(&connection->mutex);
-    mine = !connection->reading;
+    /* Nobody reads between two calls of a thread that resumes; it is at it all the same. */
+    mine = !connection->reading &&
+           atomic_load_explicit(&connection->state, memory_order_relaxed) != RESUMING;
     if (mine) {
         connection->reading = true;
         connection->reading_thread = pthread_self();
@@ -340,12 +342,6 @@ void ec_call_finish(struct ec_call *call)
 
 /* ---- connect ---- */
 
-static void *serve(void *context);
-static bool pause_before_try(struct ec_connection *connection);
-static int try_again(struct ec_connection *connection);
-static void begin_pause(struct ec_connection *connection);
-static void put_descriptor(struct ec_connection *connection, int fd);
-static bool may_call(const struct ec_connection *connection);
 static int open_socket(const char *path, int *fd, struct ec_error *why)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
