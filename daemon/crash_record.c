@@ -213,7 +213,8 @@ static uint32_t walk(uint64_t frames[CRASH_FRAMES], uint64_t pc, uint64_t frame)
         struct iovec to = { .iov_base = pair, .iov_len = sizeof pair };
         struct iovec from = { .iov_base = (void *)(uintptr_t)frame, .iov_len = sizeof pair };
 
-        if (syscall(SYS_process_vm_readv, getpid(), &to, 1, &from, 1, 0) != (long)sizeof pair ||
+        if (syscall(SYS_process_vm_readv, (long)getpid(), &to, 1L, &from, 1L, 0L) !=
+                (long)sizeof pair ||
             pair[1] == 0)
             break;
         frames[count++] = pair[1];
@@ -244,7 +245,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
         file->code = info->si_code;
         file->address = number == SIGABRT ? 0 : (uint64_t)(uintptr_t)info->si_addr;
         file->thread = (int32_t)syscall(SYS_gettid);
-        syscall(SYS_prctl, PR_GET_NAME, file->thread_name, 0, 0, 0);
+        syscall(SYS_prctl, (long)PR_GET_NAME, file->thread_name, 0L, 0L, 0L);
         file->frame_count = walk(file->frames, pc, frame);
         atomic_store_explicit(&file->signal, number, memory_order_release);
     }
@@ -253,7 +254,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
     /* The default action is in force again (SA_RESETHAND): once this returns, the fault repeats and
      * ends the process, with its core. One that was sent has to be sent again. */
     if (info->si_code <= 0)
-        syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
+        syscall(SYS_tgkill, (long)getpid(), syscall(SYS_gettid), (long)number);
 }
 
 static void set_handlers(struct crash_record *record)
