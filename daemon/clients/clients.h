@@ -97,8 +97,9 @@ int clients_introduce(struct clients *clients, struct client *client, const char
 /* It says hello as the client that it was before its connection, or the daemon, broke: it gets that id
  * and name again if it is the same process. What it held is taken over when it attaches.
  *
- * Returns EC_OK, EC_ERR_NOT_FOUND (that id is not waited for, or is another process; it may introduce
- * itself), EC_ERR_STATE (it has an id already) or EC_ERR_PERMISSION (the role is more than role_max). */
+ * Returns EC_OK, EC_ERR_NOT_FOUND (that id is not waited for, another connection comes back as it, or it
+ * is another process; it may introduce itself), EC_ERR_STATE (it has an id already) or EC_ERR_PERMISSION
+ * (the role is more than role_max). */
 int clients_resume(struct clients *clients, struct client *client, uint32_t id, enum ec_role role,
                    struct ec_error *why);
 /* It has handed back all that it had. */

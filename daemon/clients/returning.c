@@ -266,6 +266,17 @@ static struct client_private *find_gone(struct clients *clients, uint32_t id)
     return NULL;
 }
 
+/* A connection has said hello as this one, and has not attached yet. */
+static bool is_taken(struct clients *clients, const struct client_private *before)
+{
+    const struct client_private *own;
+
+    DL_FOREACH(clients->live, own)
+    if (own->resumes == before)
+        return true;
+    return false;
+}
+
 int clients_resume(struct clients *clients, struct client *client, uint32_t id, enum ec_role role,
                    struct ec_error *why)
 {
@@ -278,7 +289,7 @@ int clients_resume(struct clients *clients, struct client *client, uint32_t id, 
     if (role > client->role_max)
         return ec_fail(why, EC_ERR_PERMISSION, "role %s: uid %u may be %s at most",
                        ec_role_name(role), (unsigned)client->uid, ec_role_name(client->role_max));
-    if (before == NULL || before->watch == NULL || before->lapsed)
+    if (before == NULL || before->watch == NULL || before->lapsed || is_taken(clients, before))
         return ec_fail(why, EC_ERR_NOT_FOUND, "client %u is not waited for", id);
     if (before->client.pid != client->pid || before->client.uid != client->uid ||
         !peer_process(client->pid, &uid, &start) || start != before->process_start)

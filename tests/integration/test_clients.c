@@ -20,6 +20,7 @@
 #include "proto/cursor_segment.h"
 #include "segment/segment.h"
 #include "support/daemon.h"
+#include "support/reply.h"
 
 #define POLL_LIMIT_NS (10 * EC_NS_PER_S)
 #define ATTACH_PARAMS "\"fds\":[\"client\",\"cursor\",\"doorbell\"]"
@@ -596,6 +597,45 @@ START_TEST(a_hung_up_client_keeps_its_references_while_its_process_lives)
 }
 END_TEST
 
+/* Say hello as the client that had this id. Returns whether the daemon agrees. */
+static bool resume(struct line_client *line, unsigned id)
+{
+    char params[160];
+    const char *reply;
+
+    snprintf(
+        params, sizeof params,
+        "{\"name\":\"game\",\"protocol\":1,\"resume\":{\"instance\":\"0x1\",\"client_id\":%u}}",
+        id);
+    reply = line_client_call(line, "core.hello", params);
+    ck_assert_msg(line_has(reply, "protocol", "1"), "%s", reply);
+    return line_has(reply, "resumed", "true");
+}
+
+START_TEST(only_one_connection_comes_back_as_a_client)
+{
+    struct game game, other;
+    unsigned id;
+
+    game_init(&game, "game");
+    attach_well(&game);
+    id = (unsigned)reply_number(line_client_call(&operator, "client.list", NULL),
+                                "result/items/name=game/client_id");
+    line_client_close(&game.line);
+    ck_assert(line_client_connect(&game.line, engine.socket_path)); /* accepted after the hang-up */
+    game_init(&other, NULL);
+    ck_assert(resume(&game.line, id));
+    ck_assert(!resume(&other.line, id)); /* while the first is about to */
+    attach_well(&game);
+    attach_well(&other);
+    line_client_close(&game.line);
+    ck_assert(line_client_connect(&game.line, engine.socket_path));
+    ck_assert(resume(&game.line, id)); /* it had come back, and may do so again */
+    game_finish(&game);
+    game_finish(&other);
+}
+END_TEST
+
 START_TEST(a_game_whose_last_frame_is_old_is_called_stalled)
 {
     struct game game;
@@ -712,6 +752,7 @@ int main(void)
     tcase_add_test(ending, detach_gives_references_back);
     tcase_add_test(ending, references_of_a_killed_client_are_gone);
     tcase_add_test(ending, a_hung_up_client_keeps_its_references_while_its_process_lives);
+    tcase_add_test(ending, only_one_connection_comes_back_as_a_client);
     tcase_add_test(ending, a_game_whose_last_frame_is_old_is_called_stalled);
     tcase_add_test(ending, lies_in_a_client_segment_do_no_harm);
     tcase_add_test(ending, a_closed_connection_is_listed_with_its_reason_and_bytes);
