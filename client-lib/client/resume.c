@@ -237,10 +237,11 @@ static int hand_back_peers(struct ec_client *client, bool fresh, struct ec_error
     while (list != NULL) {
         struct ec_handback *next = list->next;
 
-        if (rc == EC_OK)
+        if (rc == EC_OK) {
             rc = send_handback(client, list, why);
-        if (rc == EC_ERR_STATE && !fresh)
-            rc = send_fresh(client, list, why);
+            if (rc == EC_ERR_STATE && !fresh)
+                rc = send_fresh(client, list, why);
+        }
         free_handback(list);
         list = next;
     }
