@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "daemon/config_read.h"
 #include "daemon/config_watch.h"
 #include "daemon/log.h"
 #include "daemon/services.h"
+#include "foundation/real_time.h"
 
 #define CONFIG_LISTENERS 16
 #define ORIGIN_RUN_TIME "config.set"
@@ -380,12 +380,9 @@ static void tell(struct config *config, enum ec_config_id id)
 
 static void note_reload(struct config *config, int rc, const struct ec_error *why)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
     config->last = (struct config_last) {
         .count = config->last.count + 1,
-        .at_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec,
+        .at_ns = ec_wall_ns(),
         .rc = rc,
     };
     if (rc < 0)

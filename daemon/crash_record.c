@@ -19,23 +19,24 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "breaker/breaker.h"
 #include "clients/clients.h"
+#include "daemon/boot_id.h"
 #include "daemon/log.h"
 #include "daemon/segments.h"
 #include "daemon/services.h"
+#include "foundation/real_time.h"
 #include "proto/line.h"
+#include "telemetry/host_memory.h"
 
 #define MAGIC 0x31687361726365ull /* "ecrash1" */
 #define SUFFIX ".crash"
 #define PATH_BYTES (EC_SOCKET_PATH_BYTES + 512)
 #define BEAT_MS 1000
-#define BOOT_ID_BYTES 40
 #define STACK_BYTES (64 * 1024) /* of the handler: the stack that overflowed cannot be used */
 
 enum run_state { RUN_NONE, RUN_GOES_ON, RUN_ENDED };
@@ -84,24 +85,6 @@ static _Atomic(struct crash_file *) own_file;
 
 static const int crash_signals[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT };
 
-static int64_t unix_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static void read_boot_id(char text[BOOT_ID_BYTES])
-{
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd >= 0 ? read(fd, text, BOOT_ID_BYTES - 1) : -1;
-
-    if (fd >= 0)
-        close(fd);
-    text[got > 0 ? got : 0] = '\0';
-}
-
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static void end_text(char *text, size_t bytes)
@@ -128,7 +111,7 @@ static void copy_found(struct crash_file *file, struct crash_found *found)
 {
     char boot_id[BOOT_ID_BYTES];
 
-    read_boot_id(boot_id);
+    boot_id_read(boot_id);
     end_text(file->boot_id, sizeof file->boot_id);
     end_text(file->version, sizeof file->version);
     end_text(file->thread_name, sizeof file->thread_name);
@@ -345,19 +328,6 @@ static int take_module(struct dl_phdr_info *info, size_t bytes, void *context)
     return 0;
 }
 
-static uint64_t own_rss_bytes(void)
-{
-    unsigned long total = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-
-    if (file == NULL)
-        return 0;
-    if (fscanf(file, "%lu %lu", &total, &resident) != 2)
-        resident = 0;
-    fclose(file);
-    return (uint64_t)resident * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static void on_beat(uv_timer_t *timer)
 {
     struct crash_record *record = timer->data;
@@ -365,8 +335,9 @@ static void on_beat(uv_timer_t *timer)
     struct crash_file *file = record->file;
     const struct ec_clock_page *clock = segments_clock(services->segments);
 
-    atomic_store_explicit(&file->beat_unix_ns, unix_ns(), memory_order_relaxed);
-    atomic_store_explicit(&file->rss_bytes, own_rss_bytes(), memory_order_relaxed);
+    atomic_store_explicit(&file->beat_unix_ns, ec_wall_ns(), memory_order_relaxed);
+    atomic_store_explicit(&file->rss_bytes, host_memory_rss("/proc", file->pid, NULL),
+                          memory_order_relaxed);
     atomic_store_explicit(&file->clients, clients_count(services->clients), memory_order_relaxed);
     atomic_store_explicit(&file->breaker_level, breaker_level(services->breaker),
                           memory_order_relaxed);
@@ -403,11 +374,11 @@ static void fill_file(struct crash_record *record)
 
     file->magic = MAGIC;
     file->bytes = sizeof *file;
-    read_boot_id(file->boot_id);
+    boot_id_read(file->boot_id);
     file->instance = record->services->instance;
     file->pid = getpid();
     snprintf(file->version, sizeof file->version, "%s", EC_VERSION);
-    file->started_unix_ns = unix_ns();
+    file->started_unix_ns = ec_wall_ns();
     dl_iterate_phdr(take_module, file);
     atomic_store_explicit(&file->beat_unix_ns, file->started_unix_ns, memory_order_relaxed);
     atomic_store_explicit(&file->state, RUN_GOES_ON, memory_order_release);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "daemon/boot_id.h"
 #include "daemon/fd_store.h"
 #include "daemon/heritage_text.h"
 #include "daemon/log.h"
@@ -37,13 +38,11 @@ struct heritage {
     uv_timer_t *retry;
 };
 
-static int read_boot_id(char *text, size_t bytes);
 static void load(struct heritage *heritage);
 static void save(struct heritage *heritage);
 static int replace(const struct heritage *heritage, const char *text, size_t bytes);
 static void on_retry(uv_timer_t *timer);
 static void on_closed(uv_handle_t *handle);
-static void *grow(void *context, void *base, size_t used, size_t bytes);
 
 int heritage_init(struct services *services, struct ec_error *why)
 {
@@ -220,18 +219,6 @@ void heritage_lease_remove(struct heritage *heritage, uint32_t client_id)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-static int read_boot_id(char *text, size_t bytes)
-{
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd >= 0 ? read(fd, text, bytes - 1) : -1;
-
-    if (fd >= 0)
-        close(fd);
-    text[got > 0 ? got : 0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    return got > 0 ? EC_OK : EC_ERR_SYSTEM;
-}
-
 /* The whole file, NUL-terminated; caller frees. NULL: there is none, or *why says what is wrong. */
 static char *read_file(const char *path, size_t *bytes, struct ec_error *why)
 {
@@ -264,7 +251,7 @@ static char *read_file(const char *path, size_t *bytes, struct ec_error *why)
 
 static void load(struct heritage *heritage)
 {
-    char boot_id[HERITAGE_BOOT_ID_BYTES];
+    char boot_id[BOOT_ID_BYTES];
     struct heritage_content found = { 0 };
     struct ec_error why = { 0 };
     size_t bytes;
@@ -275,7 +262,7 @@ static void load(struct heritage *heritage)
     if (rc < 0 && why.text[0] != '\0')
         log_warning("heritage", "%s is of no use: %s; the clocks begin anew", heritage->path,
                     why.text);
-    read_boot_id(boot_id, sizeof boot_id);
+    boot_id_read(boot_id);
     if (rc == EC_OK && strcmp(found.boot_id, boot_id) == 0) {
         heritage->existed = true;
         heritage->instance_before = found.instance;
@@ -298,7 +285,7 @@ static void save(struct heritage *heritage)
 
     if (!heritage->is_ours)
         return;
-    ec_json_writer_init_growing(&writer, grow, NULL, FILE_BYTES_MAX);
+    ec_json_writer_init_growing(&writer, ec_json_grow_heap, NULL, FILE_BYTES_MAX);
     heritage_content_write(&heritage->content, &writer);
     rc = ec_json_writer_status(&writer) == EC_OK ? replace(heritage, writer.base, writer.bytes)
                                                  : ENOMEM;
@@ -348,11 +335,4 @@ static void on_retry(uv_timer_t *timer)
 static void on_closed(uv_handle_t *handle)
 {
     free(handle);
-}
-
-static void *grow(void *context, void *base, size_t used, size_t bytes)
-{
-    (void)context;
-    (void)used;
-    return realloc(base, bytes);
 }

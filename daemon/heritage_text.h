@@ -6,13 +6,12 @@
 
 #include <stddef.h>
 
+#include "daemon/boot_id.h"
 #include "daemon/heritage.h"
 #include "foundation/json/json_writer.h"
 
-#define HERITAGE_BOOT_ID_BYTES 40
-
 struct heritage_content {
-    char boot_id[HERITAGE_BOOT_ID_BYTES];
+    char boot_id[BOOT_ID_BYTES];
     uint64_t instance;
     uint32_t runs;
     bool ended; /* in good order, and nobody was attached */

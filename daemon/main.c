@@ -11,7 +11,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -27,6 +26,7 @@
 #include "daemon/notify.h"
 #include "daemon/reference.h"
 #include "daemon/services.h"
+#include "foundation/real_time.h"
 #include "http/http.h"
 #include "proto/line.h"
 #include "resources/decode_child.h"
@@ -249,7 +249,6 @@ static int run(const struct arguments *arguments)
     struct notify notify = { .wait_ms = NOTIFY_WAIT_MS };
     struct ec_error why = { 0 };
     struct services *services = services_create();
-    struct timespec now;
     uv_loop_t loop;
     int rc;
 
@@ -269,8 +268,7 @@ static int run(const struct arguments *arguments)
         return EXIT_CANNOT_START;
     }
     raise_descriptor_limit();
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    services->started_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    services->started_ns = ec_real_ns();
     services->socket_path = choose_socket(arguments->socket_path, path, sizeof path);
     rc = take_listen_fds(services, &why);
     services->loop = &loop;

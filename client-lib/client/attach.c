@@ -10,6 +10,7 @@
 #include "client/known_links.h"
 #include "foundation/futex.h"
 #include "foundation/json/json_writer.h"
+#include "foundation/real_time.h"
 #include "segment/references.h"
 
 #define PARAMS_BYTES 640 /* hello and attach, with a name that is escaped throughout */
@@ -81,13 +82,11 @@ int ec_client_attach(struct ec_client *client, struct ec_error *why)
     struct ec_json_writer params;
     char text[PARAMS_BYTES];
     struct ec_call call = { .method = "client.attach", .params = text, .fds = fds, .fd_count = 3 };
-    struct timespec now;
     int rc;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
     ec_json_writer_init(&params, text, sizeof text - 1);
     ec_json_object_begin(&params);
-    ec_json_member_i64(&params, "real_ns", (int64_t)now.tv_sec * 1000000000 + now.tv_nsec);
+    ec_json_member_i64(&params, "real_ns", ec_real_ns());
     ec_json_member_array(&params, "fds");
     ec_json_string(&params, "client");
     ec_json_string(&params, "cursor");

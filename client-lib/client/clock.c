@@ -41,10 +41,7 @@ int64_t ec_time_real(void)
 
 int64_t ec_time_wall(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return now.tv_sec * EC_NS_PER_S + now.tv_nsec;
+    return ec_wall_ns();
 }
 
 int64_t ec_time_game(const struct ec_client *client)

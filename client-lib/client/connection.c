@@ -118,7 +118,6 @@ static void read_for_all(struct ec_connection *connection, int64_t deadline_ns);
 static void leave(struct ec_connection *connection, struct waiting_call *self);
 static int wait_for_socket(int fd, int stop_fd, short events, int64_t deadline_ns);
 static int64_t now_ns(void);
-static void *grow(void *context, void *base, size_t used, size_t bytes);
 
 int ec_connection_create(const struct ec_connection_desc *desc, struct ec_connection **connection,
                          struct ec_error *why)
@@ -292,7 +291,7 @@ int ec_connection_call(struct ec_connection *connection, struct ec_call *call, s
     connection->waiting = &self;
     pthread_mutex_unlock(&connection->mutex);
 
-    ec_json_writer_init_growing(&line, grow, NULL, EC_LINE_BYTES);
+    ec_json_writer_init_growing(&line, ec_json_grow_heap, NULL, EC_LINE_BYTES);
     rc = write_request(&line, self.id, call, why);
     if (rc == EC_OK)
         rc = send_line(connection, &line, call, generation, deadline_ns, why);
@@ -321,7 +320,7 @@ int ec_connection_notify(struct ec_connection *connection, const char *method, c
     pthread_mutex_unlock(&connection->mutex);
     if (!may)
         return ec_fail(why, EC_ERR_DISCONNECTED, "%s: not connected to the daemon", method);
-    ec_json_writer_init_growing(&line, grow, NULL, EC_LINE_BYTES);
+    ec_json_writer_init_growing(&line, ec_json_grow_heap, NULL, EC_LINE_BYTES);
     rc = write_request(&line, 0, &call, why);
     if (rc == EC_OK)
         rc = send_line(connection, &line, &call, generation, deadline_ns, why);
@@ -825,11 +824,4 @@ static int64_t now_ns(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-static void *grow(void *context, void *base, size_t used, size_t bytes)
-{
-    (void)context;
-    (void)used;
-    return realloc(base, bytes);
 }

@@ -116,7 +116,6 @@ struct ec_handback {
     unsigned fd_count;
 };
 
-void *ec_handback_grow(void *context, void *base, size_t used, size_t bytes); /* of its writer */
 /* The members of a JSON object that this library wrote, into an open object. */
 void ec_handback_copy_members(struct ec_json_writer *writer, const char *object);
 

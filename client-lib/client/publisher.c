@@ -182,7 +182,7 @@ bool ec_publisher_hand_back(struct ec_publisher *publisher, bool fresh,
     *handback = (struct ec_handback) { .of_port = true, .id = publisher->port_id };
     handback->fds[0] = fcntl(publisher->writer.segment.fd, F_DUPFD_CLOEXEC, 3);
     handback->fd_count = handback->fds[0] >= 0;
-    ec_json_writer_init_growing(&w, ec_handback_grow, NULL, EC_LINE_BYTES);
+    ec_json_writer_init_growing(&w, ec_json_grow_heap, NULL, EC_LINE_BYTES);
     write_open(publisher, !fresh, &w);
     ec_json_line_end(&w);
     handback->params = w.base;

@@ -40,13 +40,6 @@ static int call_simple(struct ec_client *client, const char *method, const char 
     return rc;
 }
 
-void *ec_handback_grow(void *context, void *base, size_t used, size_t bytes)
-{
-    (void)context;
-    (void)used;
-    return realloc(base, bytes);
-}
-
 void ec_handback_copy_members(struct ec_json_writer *writer, const char *object)
 {
     struct ec_json_iterator members = ec_json_iterate(ec_json_root(object, strlen(object)));

@@ -220,7 +220,7 @@ bool ec_subscriber_hand_back(struct ec_subscriber *subscriber, bool fresh,
     handback->fds[0] = fcntl(subscriber->doorbell.ring_fd, F_DUPFD_CLOEXEC, 3);
     handback->fds[1] = fcntl(subscriber->across.ring_fd, F_DUPFD_CLOEXEC, 3);
     /* The request again, with one more member. */
-    ec_json_writer_init_growing(&w, ec_handback_grow, NULL, EC_LINE_BYTES);
+    ec_json_writer_init_growing(&w, ec_json_grow_heap, NULL, EC_LINE_BYTES);
     ec_json_object_begin(&w);
     ec_handback_copy_members(&w, subscriber->request);
     ec_json_member_object(&w, "resume");

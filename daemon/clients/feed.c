@@ -76,13 +76,6 @@ static void flush_in(struct feed *feed, uint64_t ms);
 static void remove_at(struct feed *feed, struct subscription **at);
 static void end_absent(struct feed *feed, int64_t now_ns);
 
-static void *grow(void *context, void *base, size_t used, size_t bytes)
-{
-    (void)context;
-    (void)used;
-    return realloc(base, bytes);
-}
-
 static void count(struct feed *feed, int row, uint64_t n)
 {
     if (row >= 0)
@@ -708,7 +701,7 @@ int feed_create(uv_loop_t *loop, const struct feed_desc *desc, struct feed **out
     if (feed == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for the feed %s", desc->method);
     feed->desc = *desc;
-    ec_json_writer_init_growing(&feed->params, grow, NULL, EC_LINE_BYTES);
+    ec_json_writer_init_growing(&feed->params, ec_json_grow_heap, NULL, EC_LINE_BYTES);
     uv_timer_init(loop, &feed->flush_timer);
     uv_unref((uv_handle_t *)&feed->flush_timer);
     feed->flush_timer.data = feed;

@@ -1,7 +1,5 @@
 /* The commands of the daemon itself. */
-#include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "breaker/breaker.h"
@@ -14,9 +12,11 @@
 #include "daemon/request.h"
 #include "daemon/segments.h"
 #include "events/events.h"
+#include "foundation/real_time.h"
 #include "proto/line.h"
 #include "resources/resources.h"
 #include "scheduler/scheduler.h"
+#include "telemetry/host_memory.h"
 
 #if defined(EC_TIER_RELEASE)
 #define TIER "release"
@@ -43,8 +43,6 @@ static void write_limits(const struct config *config, struct ec_json_writer *wri
 static void write_modules(struct ec_json_writer *writer);
 static void write_protection(const struct services *services, struct ec_json_writer *writer);
 static void write_counters(const struct counters *counters, struct ec_json_writer *writer);
-static int64_t real_ns(void);
-static uint64_t resident_bytes(void);
 
 /* "resume": {"instance", "client_id"}. The instance is for people: process and lease decide. */
 static int parse_resume(const struct param *param, uint32_t *id, struct ec_error *why)
@@ -118,7 +116,7 @@ int cmd_core_ping(struct request *request)
 
     ec_json_object_begin(w);
     ec_json_member_boolean(w, "pong", true);
-    ec_json_member_i64(w, "real_ns", real_ns());
+    ec_json_member_i64(w, "real_ns", ec_real_ns());
     if (request->raw.text != NULL)
         ec_json_member_raw(w, "echo", request->raw);
     else
@@ -138,7 +136,7 @@ int cmd_core_info(struct request *request)
     ec_json_member_string(w, "version", EC_VERSION);
     ec_json_member_hex64(w, "instance", services->instance);
     ec_json_member_i64(w, "pid", getpid());
-    ec_json_member_i64(w, "uptime_ns", real_ns() - services->started_ns);
+    ec_json_member_i64(w, "uptime_ns", ec_real_ns() - services->started_ns);
     ec_json_member_string(w, "socket", services->socket_path);
     ec_json_member_array(w, "config_files");
     for (unsigned i = 0; config_file(services->config, i) != NULL; i++)
@@ -149,7 +147,7 @@ int cmd_core_info(struct request *request)
     ec_json_member_u64(w, "types", events_type_count(services->events));
     ec_json_member_u64(w, "groups", totals.groups);
     ec_json_member_u64(w, "breaker_level", breaker_level(services->breaker));
-    ec_json_member_u64(w, "rss_bytes", resident_bytes());
+    ec_json_member_u64(w, "rss_bytes", host_memory_rss("/proc", getpid(), NULL));
     write_modules(w);
     write_protection(services, w);
     ec_json_key(w, "scheduler");
@@ -258,26 +256,4 @@ static void write_counters(const struct counters *counters, struct ec_json_write
                                ? log_sink_lost()
                                : counters_get(counters, (enum ec_counter_id)i));
     ec_json_object_end(writer);
-}
-
-static int64_t real_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-/* 0 when /proc cannot be read. */
-static uint64_t resident_bytes(void)
-{
-    unsigned long long total = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-
-    if (file == NULL)
-        return 0;
-    if (fscanf(file, "%llu %llu", &total, &resident) != 2)
-        resident = 0;
-    fclose(file);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }

@@ -15,7 +15,6 @@
 #define WRITER_BYTES_KEPT 65536
 #define ERROR_BYTES 256 /* an error answer with a short id */
 
-static void *grow(void *context, void *base, size_t used, size_t bytes);
 static struct ec_json_span reply_id(const struct reply *reply);
 static void deliver(struct reply *reply);
 static void reply_free(struct reply *reply);
@@ -181,7 +180,7 @@ void reply_abandon(struct reply *reply)
 
 void reply_writer_init(struct ec_json_writer *writer, size_t bytes_max)
 {
-    ec_json_writer_init_growing(writer, grow, NULL, bytes_max);
+    ec_json_writer_init_growing(writer, ec_json_grow_heap, NULL, bytes_max);
 }
 
 void reply_writer_finish(struct ec_json_writer *writer)
@@ -278,13 +277,6 @@ void batch_send(struct ec_json_writer *answers, struct caller *caller)
     }
     if (!is_empty)
         caller->send(caller, answers->base, answers->bytes, NULL, 0);
-}
-
-static void *grow(void *context, void *base, size_t used, size_t bytes)
-{
-    (void)context;
-    (void)used;
-    return realloc(base, bytes);
 }
 
 static struct ec_json_span reply_id(const struct reply *reply)

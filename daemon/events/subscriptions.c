@@ -28,13 +28,6 @@ struct reading_port {
     bool broken;
 };
 
-static void *grow(void *context, void *base, size_t used, size_t bytes)
-{
-    (void)context;
-    (void)used;
-    return realloc(base, bytes);
-}
-
 static struct ec_cursor_segment *own_cursors(struct subscriptions *subscriptions)
 {
     return subscriptions->cursors.base;
@@ -372,8 +365,9 @@ int subscriptions_init(struct subscriptions *subscriptions, uv_loop_t *loop, uin
 
     subscriptions->loop = loop;
     subscriptions->doorbell = (struct ec_doorbell) { -1, -1 };
-    ec_json_writer_init_growing(&subscriptions->payload, grow, NULL, PARAMS_BYTES_MAX);
-    ec_json_writer_init_growing(&subscriptions->params, grow, NULL, PARAMS_BYTES_MAX + 64);
+    ec_json_writer_init_growing(&subscriptions->payload, ec_json_grow_heap, NULL, PARAMS_BYTES_MAX);
+    ec_json_writer_init_growing(&subscriptions->params, ec_json_grow_heap, NULL,
+                                PARAMS_BYTES_MAX + 64);
     if (rc < 0)
         return ec_error_prefix(why, rc, "create the daemon's cursors");
     /* Of sockets: games of other users ring it, and the daemon must never block. */

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -34,21 +33,6 @@ struct death {
     char *body; /* a JSON object */
     unsigned looks;
 };
-
-static void *grow(void *context, void *base, size_t used, size_t bytes)
-{
-    (void)context;
-    (void)used;
-    return realloc(base, bytes);
-}
-
-static int64_t unix_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * EC_NS_PER_S + now.tv_nsec;
-}
 
 /* The head of a record, into an open object. */
 static void write_head(const struct postmortem *postmortem, const char *kind, int64_t at_unix_ns,
@@ -79,7 +63,7 @@ static void end_death(struct postmortem *postmortem, struct death *death, bool k
     struct ec_json_writer w;
     char text[64];
 
-    ec_json_writer_init_growing(&w, grow, NULL, RECORD_BYTES_MAX);
+    ec_json_writer_init_growing(&w, ec_json_grow_heap, NULL, RECORD_BYTES_MAX);
     ec_json_object_begin(&w);
     write_head(postmortem, "client", death->unix_ns, &w);
     describe_status(known, status, &w);
@@ -124,7 +108,7 @@ static char *write_body(struct services *services, const struct client *client)
     struct ec_json_writer w;
 
     for (int brief = 0; brief < 2; brief++) {
-        ec_json_writer_init_growing(&w, grow, NULL, RECORD_BYTES_MAX - 1024);
+        ec_json_writer_init_growing(&w, ec_json_grow_heap, NULL, RECORD_BYTES_MAX - 1024);
         ec_json_object_begin(&w);
         describe_client(services, client, brief != 0, &w);
         ec_json_object_end(&w);
@@ -155,7 +139,7 @@ static void client_died(void *context, struct client *client)
     death->pid = client->pid;
     death->client_id = client->id;
     memcpy(death->name, client->name, sizeof death->name);
-    death->unix_ns = unix_ns();
+    death->unix_ns = ec_wall_ns();
     death->next = postmortem->deaths;
     postmortem->deaths = death;
     if (!uv_is_active((uv_handle_t *)postmortem->timer))
@@ -168,7 +152,7 @@ static void record_daemon(struct postmortem *postmortem, const struct crash_foun
 {
     struct ec_json_writer w;
 
-    ec_json_writer_init_growing(&w, grow, NULL, RECORD_BYTES_MAX);
+    ec_json_writer_init_growing(&w, ec_json_grow_heap, NULL, RECORD_BYTES_MAX);
     ec_json_object_begin(&w);
     write_head(postmortem, "daemon", found->beat_unix_ns, &w);
     describe_daemon(found, &w);

@@ -36,13 +36,6 @@ struct succession {
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static void *grow(void *context, void *base, size_t used, size_t bytes)
-{
-    (void)context;
-    (void)used;
-    return realloc(base, bytes);
-}
-
 static void write_group(const struct group *group, struct ec_json_writer *w)
 {
     ec_json_object_begin(w);
@@ -111,7 +104,7 @@ static void write_now(struct succession *succession)
 {
     struct ec_json_writer w;
 
-    ec_json_writer_init_growing(&w, grow, NULL, FILE_BYTES_MAX);
+    ec_json_writer_init_growing(&w, ec_json_grow_heap, NULL, FILE_BYTES_MAX);
     write_all(succession->resources, &w);
     if (ec_json_writer_status(&w) < 0 || !replace(succession, w.base, w.bytes))
         log_warning(RESOURCES_MODULE, "cannot write %s: a daemon after this one would lose assets",

@@ -15,13 +15,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 static struct event_field fields[EVENT_FIELDS_MAX];
 
-static void *grow(void *context, void *base, size_t used, size_t bytes)
-{
-    (void)context;
-    (void)used;
-    return realloc(base, bytes);
-}
-
 static size_t read_fields(const uint8_t *data, size_t bytes, uint32_t *count)
 {
     size_t at = 1;
@@ -39,7 +32,7 @@ static size_t read_fields(const uint8_t *data, size_t bytes, uint32_t *count)
 static void decode(const struct event_type *type, const void *payload, uint32_t bytes,
                    struct ec_json_writer *writer)
 {
-    ec_json_writer_init_growing(writer, grow, NULL, 16u << 20);
+    ec_json_writer_init_growing(writer, ec_json_grow_heap, NULL, 16u << 20);
     event_payload_decode(type, payload, bytes, writer);
     if (ec_json_writer_status(writer) == EC_OK &&
         ec_json_check(writer->base, writer->bytes, NULL, NULL) != EC_OK)

@@ -9,13 +9,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-static void *grow(void *context, void *base, size_t used, size_t bytes)
-{
-    (void)context;
-    (void)used;
-    return realloc(base, bytes);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct heritage_content content, again;
@@ -32,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
         ec_step_due_ns(step, ec_step_at(step, ec_game_at(&content.clock.snapshot.game, INT64_MAX)));
     }
-    ec_json_writer_init_growing(&writer, grow, NULL, 4u << 20);
+    ec_json_writer_init_growing(&writer, ec_json_grow_heap, NULL, 4u << 20);
     heritage_content_write(&content, &writer);
     if (ec_json_writer_status(&writer) == EC_OK) {
         if (heritage_content_read(writer.base, writer.bytes, &again, &why) < 0 ||

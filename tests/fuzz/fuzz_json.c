@@ -16,13 +16,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-static void *grow(void *context, void *base, size_t used, size_t bytes)
-{
-    (void)context;
-    (void)used;
-    return realloc(base, bytes);
-}
-
 /* A string in a block of its own, so that a sanitizer sees the first byte too many. */
 static char *string_of(struct ec_json_span value, size_t *bytes)
 {
@@ -139,12 +132,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         return 0;
     compare_bindings(text, bytes, ec_json_root(text, bytes));
 
-    ec_json_writer_init_growing(&once, grow, NULL, 8 * TEXT_BYTES_MAX);
+    ec_json_writer_init_growing(&once, ec_json_grow_heap, NULL, 8 * TEXT_BYTES_MAX);
     rewrite(&once, ec_json_root(text, bytes));
     CHECK(ec_json_writer_status(&once) == EC_OK);
     CHECK(ec_json_check(once.base, once.bytes, NULL, NULL) == EC_OK);
 
-    ec_json_writer_init_growing(&twice, grow, NULL, 8 * TEXT_BYTES_MAX);
+    ec_json_writer_init_growing(&twice, ec_json_grow_heap, NULL, 8 * TEXT_BYTES_MAX);
     rewrite(&twice, ec_json_root(once.base, once.bytes));
     CHECK(ec_json_writer_status(&twice) == EC_OK);
     CHECK(once.bytes == twice.bytes && memcmp(once.base, twice.base, once.bytes) == 0);

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CAPACITY_FIRST 1024 /* holds most replies */
@@ -48,6 +49,13 @@ void ec_json_writer_init_growing(struct ec_json_writer *w, ec_json_grow grow, vo
                                  size_t bytes_max)
 {
     *w = (struct ec_json_writer) { .bytes_max = bytes_max, .grow = grow, .context = context };
+}
+
+void *ec_json_grow_heap(void *context, void *base, size_t used, size_t bytes)
+{
+    (void)context;
+    (void)used;
+    return realloc(base, bytes);
 }
 
 void ec_json_writer_rewind(struct ec_json_writer *w, size_t bytes)

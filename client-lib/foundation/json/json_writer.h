@@ -37,6 +37,8 @@
 /* Like realloc: return a block of at least `bytes` with the first `used` bytes of `base` in it, or
  * NULL, and then base stays what it was. base is NULL the first time. */
 typedef void *(*ec_json_grow)(void *context, void *base, size_t used, size_t bytes);
+/* realloc itself: base is then to be freed. */
+void *ec_json_grow_heap(void *context, void *base, size_t used, size_t bytes);
 
 /* Read base and bytes as you like; leave the rest to the functions. */
 struct ec_json_writer {
