@@ -159,6 +159,8 @@ int crash_record_read(const char *path, struct crash_found *found, struct ec_err
     if (file == NULL || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         rc = ec_fail(why, file == NULL ? EC_ERR_MEMORY : EC_ERR_LAYOUT, "%s: no file that fits",
                      path);
+    if (rc == EC_OK && st.st_uid != geteuid())
+        rc = ec_fail(why, EC_ERR_PERMISSION, "%s: it belongs to uid %u", path, (unsigned)st.st_uid);
     while (rc == EC_OK && bytes < sizeof *file &&
            (got = read(fd, (char *)file + bytes, sizeof *file - bytes)) > 0)
         bytes += (size_t)got;

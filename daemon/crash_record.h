@@ -75,8 +75,8 @@ struct crash_found {
 /* What the run before left; NULL: it ended in good order, or there was none. */
 const struct crash_found *crash_record_found(const struct services *services);
 
-/* For tests: read a file. Returns EC_OK, EC_ERR_NOT_FOUND (no file, or in good order) or
- * EC_ERR_LAYOUT. */
+/* For tests: read a file. Returns EC_OK, EC_ERR_NOT_FOUND (no file, or in good order), EC_ERR_PERMISSION
+ * (another user made it: the directory of the socket may be everybody's) or EC_ERR_LAYOUT. */
 int crash_record_read(const char *path, struct crash_found *found, struct ec_error *why);
 
 /* The module that an address lies in; NULL: none. */
