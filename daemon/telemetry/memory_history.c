@@ -10,6 +10,7 @@
 #define STEPS_MIN 4     /* fewer may be a start that takes its time */
 #define QUIET_PART 4    /* what has not grown for this part of the frames has stopped */
 
+static void begin_anew(struct memory_history *history, uint64_t frame);
 static void look_at_tags(struct memory_history *history, const struct ec_client_segment *segment,
                          int64_t passed_ns);
 static void look_at_allocators(struct memory_history *history,
@@ -27,12 +28,13 @@ void memory_history_look(struct memory_history *history, const struct ec_client_
                          int64_t now_ns)
 {
     struct ec_pulse_seen pulse;
-    uint64_t frame, before = history->frame;
+    uint64_t frame, before;
 
     ec_telemetry_pulse(segment, &pulse);
     frame = pulse.frame != 0 ? pulse.frame : (uint64_t)(now_ns / (NS_PER_S / FRAMES_PER_S));
-    if (frame < before) /* the first mark of a program that had none, or nonsense */
-        before = frame;
+    if (frame < history->frame) /* the first mark of a program that had none, or nonsense */
+        begin_anew(history, frame);
+    before = history->frame;
     history->frame = frame;
     look_at_tags(history, segment, now_ns - history->at_ns);
     look_at_allocators(history, segment);
@@ -59,6 +61,21 @@ bool memory_history_is_busy(const struct memory_history *history, uint32_t site,
         return false;
     *frames = history->frame - history->sites[site].begin_frame;
     return *frames >= frames_min;
+}
+
+/* Frames that were counted in another way cannot be compared with those from now on. */
+static void begin_anew(struct memory_history *history, uint64_t frame)
+{
+    history->frame = frame;
+    for (unsigned i = 0; i < EC_ALLOCATORS_MAX; i++) {
+        struct memory_growth *growth = &history->growth[i];
+
+        growth->begin_count = growth->count;
+        growth->begin_frame = growth->grown_frame = frame;
+        growth->steps = 0;
+    }
+    for (uint32_t row = 0; row < history->site_count; row++)
+        history->sites[row].begin_frame = frame;
 }
 
 static double rate(uint64_t now, uint64_t before, int64_t passed_ns)
