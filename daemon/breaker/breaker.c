@@ -613,6 +613,8 @@ static void refresh_own(struct breaker *breaker, int64_t now_ns)
         return;
     breaker->own_chain_ns = now_ns;
     sources_refresh_own(&breaker->sources);
+    if (breaker->reservations.count > 0) /* they are deducted from other sources now, perhaps */
+        breaker_deduct(breaker);
     for (uint32_t i = 0; i < breaker->sources.high; i++)
         if (breaker->sources.source[i].kind != SOURCE_FREE && breaker->sources.source[i].own)
             arm(breaker, i);
@@ -798,9 +800,13 @@ static void on_timer(uv_timer_t *timer)
     look_and_sleep(timer->data);
 }
 
+/* The kernel saw something that a quiet look need not see, such as pressure. */
 static void on_wake(void *context)
 {
-    look_and_sleep(context);
+    struct breaker *breaker = context;
+
+    breaker->is_calm = false;
+    look_and_sleep(breaker);
 }
 
 static void look_and_sleep(struct breaker *breaker)
@@ -900,13 +906,9 @@ void breaker_totals(const struct breaker *breaker, struct breaker_totals *totals
 
     *totals = (struct breaker_totals) {
         .level = breaker->level,
-        .available_permille = reading->total_bytes == 0
-                                  ? 1000
-                                  : (uint32_t)((double)reading->available_bytes * 1000 /
-                                               (double)reading->total_bytes),
+        .available_permille = level_permille(reading->available_bytes, reading->total_bytes),
+        .reservations = breaker->reservations.count,
         .growth_bytes_s = growth_bytes_per_s(&tightest->growth),
         .looks = breaker->looks,
     };
-    for (unsigned i = 0; i < RESERVATIONS_MAX; i++)
-        totals->reservations += breaker->reservations.rows[i].id != 0;
 }
