@@ -324,6 +324,18 @@ static void remove_link(struct route_link *link)
 
 /* ---- statistics of what goes ----------------------------------------------------------------- */
 
+uint64_t route_lost(const struct route_link *link)
+{
+    const struct ec_cursor_slot *cursor = &link->reader->owner->cursors->cursor[link->cursor];
+
+    /* Before, the slot may still say what a reader of another port has lost. Acquire: pairs with the
+     * release in ec_port_reading_init(). */
+    return atomic_load_explicit(&cursor->reader_id, memory_order_acquire) ==
+                   ec_cursor_owner(link->reader->id, link->port->id)
+               ? atomic_load_explicit(&cursor->lost_events, memory_order_relaxed)
+               : 0;
+}
+
 static void keep_port_statistics(const struct routes *routes, const struct route_port *port)
 {
     for (uint32_t i = 0; i < EC_PORT_TYPES_MAX; i++) {
@@ -477,6 +489,7 @@ void routes_close_port(struct routes *routes, struct route_port *port)
 
     keep_port_statistics(routes, port);
     while (port->links != NULL) {
+        routes->lost += route_lost(port->links); /* before it leaves its cursor */
         tell_reader_removed(routes, port->links);
         if (port->owner->client == NULL)
             tell_publisher_removed(routes, port->links);
@@ -602,6 +615,7 @@ void routes_close_reader(struct routes *routes, struct route_reader *reader)
 
     keep_reader_statistics(routes, reader);
     while (reader->links != NULL) {
+        routes->lost += route_lost(reader->links);
         tell_publisher_removed(routes, reader->links);
         remove_link(reader->links);
     }

@@ -103,6 +103,7 @@ struct routes {
     struct route_port *ports;
     struct route_reader *readers;
     uint32_t last_port_id, last_reader_id;
+    uint64_t lost;             /* by readers, over links that are gone */
     struct heritage *heritage; /* ids go on where the last run ended; NULL: from 1 */
 };
 
@@ -155,6 +156,8 @@ void routes_end_claims(struct routes *routes);
 /* What a program of this user rings to wake the reader; -1: nothing that it may be given. */
 int route_bell(const struct route_reader *reader, uid_t uid);
 void route_ring(const struct route_reader *reader); /* by the daemon itself */
+/* What the reader says that it has lost; 0 until it has taken its cursor. */
+uint64_t route_lost(const struct route_link *link);
 /* Do port and reader belong to different users? */
 bool route_is_across_users(const struct route_link *link);
 

@@ -87,7 +87,7 @@ static void total_ports(const struct events *events, struct events_totals *total
             totals->refused += load(&row->refused);
         }
         for (const struct route_link *link = port->links; link != NULL; link = link->next_of_port)
-            totals->lost += load(&cursor_of(link)->lost_events);
+            totals->lost += route_lost(link);
     }
 }
 
@@ -114,7 +114,8 @@ void events_totals(const struct events *events, struct events_totals *totals)
     struct ec_histogram_sum latency = { 0 };
     struct ec_percentiles percentiles;
 
-    *totals = (struct events_totals) { .types = HASH_COUNT(events->types.by_id) };
+    *totals = (struct events_totals) { .types = HASH_COUNT(events->types.by_id),
+                                       .lost = events->routes.lost };
     HASH_ITER(hh, events->types.by_id, type, next)
     {
         totals->published += type->published;

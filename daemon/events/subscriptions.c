@@ -300,6 +300,8 @@ static void close_reader(struct subscriptions *subscriptions)
     uv_poll_stop(subscriptions->bell);
     if (is_asleep(subscriptions))
         step_epoch(subscriptions);
+    routes_close_reader(subscriptions->routes, subscriptions->reader);
+    subscriptions->reader = NULL;
     while (subscriptions->ports != NULL) {
         struct reading_port *next = subscriptions->ports->next;
 
@@ -307,8 +309,6 @@ static void close_reader(struct subscriptions *subscriptions)
         free(subscriptions->ports);
         subscriptions->ports = next;
     }
-    routes_close_reader(subscriptions->routes, subscriptions->reader);
-    subscriptions->reader = NULL;
 }
 
 static void on_used(void *context, bool used)

@@ -17,6 +17,7 @@
 #include "support/daemon.h"
 #include "support/fixture.h"
 #include "support/game.h"
+#include "support/reply.h"
 
 struct shot {
     uint64_t number;
@@ -948,6 +949,9 @@ START_TEST(a_stopped_reader_is_demoted_and_later_told_exactly_what_it_lost)
     ck_assert_int_eq(game_end(&reader), 0);
     game_tell(&publisher);
     ck_assert_int_eq(game_end(&publisher), 0);
+    /* What it lost stays counted when it is gone. */
+    ck_assert_int_gt(
+        reply_number(line_client_call(&operator, "telemetry.get", NULL), "result/event/lost"), 0);
 }
 END_TEST
 
