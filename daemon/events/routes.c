@@ -585,8 +585,11 @@ int routes_open_reader(struct routes *routes, struct route_owner *owner,
             rc = link_pair(port, made, &link, why);
     }
     if (rc < 0) {
-        while (made->links != NULL)
+        while (made->links != NULL) {
+            if (made->links->restored) /* its publisher has known the reader all the time */
+                tell_publisher_removed(routes, made->links);
             remove_link(made->links);
+        }
         give_reader_place(made);
         return rc;
     }

@@ -71,6 +71,10 @@ static void send_event(struct subscriptions *subscriptions, const struct event_t
     const struct ec_json_writer *payload = &subscriptions->payload;
     struct ec_json_writer *w = &subscriptions->params;
 
+    if (ec_json_writer_status(payload) < 0) { /* too long for a line, or no memory */
+        feed_lose(subscriptions->feed, 1);
+        return;
+    }
     ec_json_writer_rewind(w, 0);
     ec_json_object_begin(w);
     ec_json_member_string(w, "type", type->name);
@@ -157,7 +161,7 @@ static void read_event(struct subscriptions *subscriptions, struct reading_port 
         resync(subscriptions, port);
         return;
     }
-    if (is_for_us && ec_json_writer_status(&subscriptions->payload) == EC_OK) {
+    if (is_for_us) {
         /* A client's port speaks for that client, whatever its events say. */
         uint32_t sender = port->client_id != 0 ? port->client_id : item->header.sender;
 

@@ -50,9 +50,9 @@ void timers_destroy(struct timers *timers); /* accepts NULL */
 /* Returns EC_OK, EC_ERR_LIMIT (there are too many) or EC_ERR_MEMORY. */
 int timers_arm(struct timers *timers, const struct timer_desc *desc, uint64_t *id,
                struct ec_error *why);
-/* false: there is no such timer, or it belongs to another. */
 /* Whose it is; 0: there is no such timer. */
 uint32_t timers_owner(const struct timers *timers, uint64_t id);
+/* false: there is no such timer, or it belongs to another. */
 bool timers_is_armed(const struct timers *timers, uint64_t id, uint32_t owner);
 bool timers_cancel(struct timers *timers, uint64_t id, uint32_t owner);
 void timers_cancel_owner(struct timers *timers, uint32_t owner);
