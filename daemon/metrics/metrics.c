@@ -46,6 +46,7 @@ static void on_used(void *context, bool used);
 static void on_client_left(void *context, struct client *client);
 static void on_rhythm(uv_timer_t *timer);
 static void find_rhythms(struct metrics *metrics, int64_t now_ns);
+static const struct rhythm *find_rhythm(const struct metrics *metrics, uint64_t key);
 static void publish(struct metrics *metrics, const struct metrics_sample *sample, uint64_t key);
 static void on_history(uv_timer_t *timer);
 static void start_history(struct metrics *metrics);
@@ -97,9 +98,10 @@ int metrics_init(struct services *services, struct ec_error *why)
     metrics->rhythm_timer.data = metrics->history_timer.data = metrics;
     metrics->open_handles = 2;
     start_history(metrics);
-    clients_add_hooks(services->clients, &hooks, metrics);
-    rc = config_on_change(services->config, on_config, metrics);
-    return rc < 0 ? ec_fail(why, rc, "too many want to hear of changes") : rc;
+    rc = clients_add_hooks(services->clients, &hooks, metrics);
+    if (rc == EC_OK)
+        rc = config_on_change(services->config, on_config, metrics);
+    return rc < 0 ? ec_fail(why, rc, "too many want to hear of clients or changes") : rc;
 }
 
 void metrics_shutdown(struct services *services)
@@ -165,7 +167,7 @@ int cmd_telemetry_subscribe(struct request *request)
         return rc;
     filter.rhythm = key_of(params->interval_ms.integer, topics);
     find_rhythms(metrics, ec_real_ns());
-    if (metrics->rhythm_count == RHYTHMS_MAX)
+    if (metrics->rhythm_count == RHYTHMS_MAX && find_rhythm(metrics, filter.rhythm) == NULL)
         return ec_fail(request->why, EC_ERR_LIMIT,
                        "there are %d pairs of interval and topics already", RHYTHMS_MAX);
     rc = feed_may_add(metrics->feed, request->client, &desc, request->why);
@@ -333,20 +335,27 @@ static void find_rhythms(struct metrics *metrics, int64_t now_ns)
 
     for (const struct filter *filter = feed_next_filter(metrics->feed, NULL); filter != NULL;
          filter = feed_next_filter(metrics->feed, filter)) {
-        struct rhythm rhythm = { filter->rhythm, now_ns + interval_ns_of(filter->rhythm) };
+        const struct rhythm rhythm = { filter->rhythm, now_ns + interval_ns_of(filter->rhythm) };
+        const struct rhythm *known;
         unsigned i = 0;
 
         while (i < count && found[i].key != rhythm.key)
             i++;
         if (i < count || count == RHYTHMS_MAX)
             continue;
-        for (unsigned k = 0; k < metrics->rhythm_count; k++)
-            if (metrics->rhythms[k].key == rhythm.key)
-                rhythm.next_ns = metrics->rhythms[k].next_ns;
-        found[count++] = rhythm;
+        known = find_rhythm(metrics, rhythm.key);
+        found[count++] = known != NULL ? *known : rhythm;
     }
     memcpy(metrics->rhythms, found, count * sizeof *found);
     metrics->rhythm_count = count;
+}
+
+static const struct rhythm *find_rhythm(const struct metrics *metrics, uint64_t key)
+{
+    for (unsigned i = 0; i < metrics->rhythm_count; i++)
+        if (metrics->rhythms[i].key == key)
+            return &metrics->rhythms[i];
+    return NULL;
 }
 
 static void publish(struct metrics *metrics, const struct metrics_sample *sample, uint64_t key)
