@@ -29,6 +29,7 @@ static const struct {
 };
 
 static double translate(const struct ec_metric_row *row, char name[NAME_BYTES]);
+static bool is_metric(enum ec_counter_id id);
 static void begin(FILE *out, const char *name, bool is_counter, const char *help);
 static void help_text(FILE *out, const char *text);
 static void write_metrics(struct services *services, FILE *out);
@@ -128,27 +129,37 @@ static void write_metrics(struct services *services, FILE *out)
     }
 }
 
-/* Those counters that are no metrics as well. */
 static void write_counters(const struct counters *counters, FILE *out)
 {
     for (size_t i = 0; i < EC_COUNTERS; i++) {
-        char name[NAME_BYTES], metric[NAME_BYTES];
-        bool is_metric =
-            i == EC_COUNTER_log_lost || i == EC_COUNTER_log_sink_lost || i == EC_COUNTER_dropped;
+        char name[NAME_BYTES];
 
+        if (is_metric((enum ec_counter_id)i))
+            continue;
         snprintf(name, sizeof name, PREFIX "%s_total", ec_counters[i].name);
         for (char *at = name; *at != '\0'; at++)
             if (*at == '.')
                 *at = '_';
-        for (size_t m = 0; m < EC_METRICS; m++) {
-            translate(&ec_metrics[m], metric);
-            is_metric = is_metric || strcmp(metric, name) == 0;
-        }
-        if (is_metric)
-            continue;
         begin(out, name, true, ec_counters[i].help);
         fprintf(out, "%s %" PRIu64 "\n", name, counters_get(counters, (enum ec_counter_id)i));
     }
+}
+
+/* Counters that are metrics as well, as they are or in a sum. */
+static bool is_metric(enum ec_counter_id id)
+{
+    const char *name = ec_counters[id].name, *dot = strchr(name, '.');
+
+    if (id == EC_COUNTER_log_lost || id == EC_COUNTER_log_sink_lost || id == EC_COUNTER_dropped)
+        return true;
+    for (size_t i = 0; i < EC_METRICS && dot != NULL; i++) {
+        const char *topic = ec_topic_name(ec_metrics[i].topic);
+
+        if (strcmp(ec_metrics[i].name, dot + 1) == 0 && strlen(topic) == (size_t)(dot - name) &&
+            memcmp(topic, name, strlen(topic)) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* ---- rows with labels -------------------------------------------------------------------------- */

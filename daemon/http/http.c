@@ -22,6 +22,7 @@
 
 #define PEERS_MAX 8
 #define DEADLINE_MS 5000 /* for the whole of a connection */
+#define RETRY_MS 100     /* without a descriptor for who connects */
 
 struct peer {
     TAILQ_ENTRY(peer) link;
@@ -41,6 +42,7 @@ struct http {
     struct services *services;
     int fd;
     uv_poll_t poll;
+    uv_timer_t retry;
     bool is_polling;
     TAILQ_HEAD(peers, peer) peers;
     unsigned peer_count;
@@ -48,6 +50,7 @@ struct http {
 };
 
 static void on_accept(uv_poll_t *poll, int status, int events);
+static void on_retry(uv_timer_t *timer);
 static void add_peer(struct http *http, int fd);
 static void on_peer(uv_poll_t *poll, int status, int events);
 static void on_deadline(uv_timer_t *timer);
@@ -108,9 +111,10 @@ int http_post_init(struct services *services, struct ec_error *why)
     rc = uv_poll_init(services->loop, &http->poll, http->fd);
     if (rc < 0)
         return ec_fail(why, EC_ERR_SYSTEM, "poll the socket of the metrics: %s", uv_strerror(rc));
-    http->poll.data = http;
+    uv_timer_init(services->loop, &http->retry);
+    http->poll.data = http->retry.data = http;
     http->is_polling = true;
-    http->open_handles = 1;
+    http->open_handles = 2;
     uv_poll_start(&http->poll, UV_READABLE, on_accept);
     log_info("http", "metrics are served at /metrics");
     return EC_OK;
@@ -124,8 +128,10 @@ void http_shutdown(struct services *services)
         return;
     while (!TAILQ_EMPTY(&http->peers))
         end(TAILQ_FIRST(&http->peers));
-    if (http->is_polling)
+    if (http->is_polling) {
         uv_close((uv_handle_t *)&http->poll, on_closed);
+        uv_close((uv_handle_t *)&http->retry, on_closed);
+    }
     while (http->open_handles > 0)
         uv_run(services->loop, UV_RUN_NOWAIT);
     close(http->fd);
@@ -140,13 +146,27 @@ static void on_accept(uv_poll_t *poll, int status, int events)
 
     (void)status;
     (void)events;
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+        /* Who waits stays in the backlog, which would wake the loop for ever. */
+        uv_poll_stop(&http->poll);
+        uv_timer_start(&http->retry, on_retry, RETRY_MS, 0);
+    }
     if (fd < 0)
         return;
     if (http->peer_count >= PEERS_MAX) { /* a scraper comes again */
+        counters_add(http->services->counters, EC_COUNTER_http_requests, 1);
+        counters_add(http->services->counters, EC_COUNTER_http_refused, 1);
         close(fd);
         return;
     }
     add_peer(http, fd);
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+    struct http *http = timer->data;
+
+    uv_poll_start(&http->poll, UV_READABLE, on_accept);
 }
 
 static void add_peer(struct http *http, int fd)
@@ -191,6 +211,7 @@ static void receive(struct peer *peer)
 {
     char rest[1024];
     ssize_t received;
+    size_t bytes;
 
     if (peer->answer != NULL) {
         received = recv(peer->fd, rest, sizeof rest, MSG_DONTWAIT);
@@ -207,8 +228,9 @@ static void receive(struct peer *peer)
         return;
     }
     peer->head_bytes += (size_t)received;
-    if (http_head_bytes(peer->head, peer->head_bytes) > 0)
-        answer(peer, http_parse(peer->head, http_head_bytes(peer->head, peer->head_bytes),
+    bytes = http_head_bytes(peer->head, peer->head_bytes);
+    if (bytes > 0)
+        answer(peer, http_parse(peer->head, bytes,
                                 config_string(peer->http->services->config, EC_CONFIG_http_hosts)));
     else if (peer->head_bytes == sizeof peer->head)
         answer(peer, (struct http_request) { .status = 431 });
@@ -228,8 +250,7 @@ static void answer(struct peer *peer, struct http_request request)
         exposition_write(peer->http->services, out);
     else
         fprintf(out, "%d %s\n", request.status, http_reason(request.status));
-    fclose(out);
-    whole = open_memstream(&peer->answer, &peer->answer_bytes);
+    whole = fclose(out) == 0 ? open_memstream(&peer->answer, &peer->answer_bytes) : NULL;
     if (whole == NULL) {
         free(body);
         end(peer);
@@ -248,8 +269,11 @@ static void answer(struct peer *peer, struct http_request request)
             request.status == 405 ? "Allow: GET, HEAD\r\n" : "");
     if (!request.is_head)
         fwrite(body, 1, body_bytes, whole);
-    fclose(whole);
     free(body);
+    if (fclose(whole) != 0) {
+        end(peer);
+        return;
+    }
     counters_add(peer->http->services->counters, EC_COUNTER_http_requests, 1);
     if (request.status != 200) {
         counters_add(peer->http->services->counters, EC_COUNTER_http_refused, 1);
@@ -267,8 +291,8 @@ static void send_answer(struct peer *peer)
 
         if (sent < 0 && errno == EINTR)
             continue;
-        if (sent < 0 && errno == EAGAIN) {
-            uv_poll_start(&peer->poll, UV_READABLE | UV_WRITABLE, on_peer);
+        if (sent < 0 && errno == EAGAIN) { /* who has hung up one way still gets the rest */
+            uv_poll_start(&peer->poll, UV_WRITABLE, on_peer);
             return;
         }
         if (sent < 0) {

@@ -67,9 +67,7 @@ const char *http_reason(int status)
         { 403, "Forbidden" },
         { 404, "Not Found" },
         { 405, "Method Not Allowed" },
-        { 408, "Request Timeout" },
         { 431, "Request Header Fields Too Large" },
-        { 503, "Service Unavailable" },
         { 505, "HTTP Version Not Supported" },
     };
 

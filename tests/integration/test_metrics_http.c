@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -153,6 +154,27 @@ START_TEST(those_who_say_nothing_do_not_keep_others_away)
 }
 END_TEST
 
+/* Also who has already said that it says no more. */
+START_TEST(a_scraper_waits_for_a_descriptor_of_the_daemon)
+{
+    struct rlimit before, none = { .rlim_cur = 3 };
+    int fd, status = 0;
+
+    line_client_call(&client, "core.ping", NULL); /* it has been accepted */
+    ck_assert_int_eq(prlimit(engine.pid, RLIMIT_NOFILE, NULL, &before), 0);
+    none.rlim_max = before.rlim_max;
+    ck_assert_int_eq(prlimit(engine.pid, RLIMIT_NOFILE, &none, NULL), 0);
+    fd = dial();
+    ck_assert_int_eq(write(fd, SCRAPE, strlen(SCRAPE)), (ssize_t)strlen(SCRAPE));
+    ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+    ck_assert(line_has(line_client_call(&client, "core.ping", NULL), "pong", "true"));
+    ck_assert_int_eq(prlimit(engine.pid, RLIMIT_NOFILE, &before, NULL), 0);
+    receive_all(fd);
+    ck_assert_int_eq(sscanf(answer, "HTTP/1.1 %d", &status), 1);
+    ck_assert_int_eq(status, 200);
+}
+END_TEST
+
 /* What strangers chose as names comes as labels. */
 static void give_hostile_names(void)
 {
@@ -238,6 +260,7 @@ int main(void)
     tcase_add_test(served, a_head_that_is_too_long_is_refused);
     tcase_add_test(served, hosts_can_be_added_while_it_runs);
     tcase_add_test(served, those_who_say_nothing_do_not_keep_others_away);
+    tcase_add_test(served, a_scraper_waits_for_a_descriptor_of_the_daemon);
     tcase_add_test(served, labels_are_escaped_and_bounded);
     tcase_add_test(served, a_parser_of_others_reads_it);
     tcase_add_test(refused, a_socket_that_others_can_reach_is_not_used);
