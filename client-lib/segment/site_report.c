@@ -8,8 +8,8 @@
 static uint64_t key_of(const struct ec_site_report *site, enum ec_site_order order);
 static void sift(struct ec_site_report *sites, unsigned count, unsigned at,
                  enum ec_site_order order);
-static bool read_module(const struct ec_client_segment *segment, uint32_t row, uint32_t *state,
-                        struct ec_module_report *module);
+static bool read_module(const struct ec_client_segment *segment, uint32_t row, uint64_t address,
+                        uint32_t *state, struct ec_module_report *module);
 static bool passes_on(const char *path);
 
 /* A heap of the `max` greatest so far, the least of them first; sorted at the end. */
@@ -90,8 +90,7 @@ bool ec_module_report_find(const struct ec_client_segment *segment, uint64_t add
     while (count-- > 0) {
         uint32_t state;
 
-        if (!read_module(segment, count, &state, module) || address < module->begin ||
-            address >= module->end)
+        if (!read_module(segment, count, address, &state, module))
             continue;
         if (state == EC_MODULE_LOADED)
             return true;
@@ -152,8 +151,9 @@ static void sift(struct ec_site_report *sites, unsigned count, unsigned at,
     }
 }
 
-static bool read_module(const struct ec_client_segment *segment, uint32_t row, uint32_t *state,
-                        struct ec_module_report *module)
+/* false: there is none, or the address lies outside of it; then no text is copied. */
+static bool read_module(const struct ec_client_segment *segment, uint32_t row, uint64_t address,
+                        uint32_t *state, struct ec_module_report *module)
 {
     const struct ec_module_row *from = &segment->tracking.modules[row];
 
@@ -164,6 +164,8 @@ static bool read_module(const struct ec_client_segment *segment, uint32_t row, u
     module->row = row;
     module->begin = *(const volatile uint64_t *)&from->begin;
     module->end = *(const volatile uint64_t *)&from->end;
+    if (address < module->begin || address >= module->end)
+        return false;
     module->bias = *(const volatile uint64_t *)&from->bias;
     module->build_id_bytes = *(const volatile uint32_t *)&from->build_id_bytes;
     if (module->build_id_bytes > EC_BUILD_ID_BYTES)
