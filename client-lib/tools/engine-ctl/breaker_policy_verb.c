@@ -12,13 +12,12 @@
 #define TRACE_MAX 16384
 #define TRACE_BYTES_MAX (4 * 1024 * 1024)
 
-static char *params_of(const char *name, const char *json);
-static int show(struct ctl *ctl, const char *method, char *params, void (*print)(const cJSON *));
-static void print_values(const cJSON *result);
+static bool add_set(cJSON *params, const char *json);
+static void print_values(const struct ctl *ctl, const cJSON *result);
 static cJSON *read_trace(const char *path);
-static void print_rehearsal(const cJSON *result);
+static void print_rehearsal(const struct ctl *ctl, const cJSON *result);
 static void print_transitions(const cJSON *result);
-static void print_trace(const cJSON *result);
+static void print_trace(const struct ctl *ctl, const cJSON *result);
 static void print_actions(const cJSON *actions);
 static void print_history(const struct ctl *ctl, const cJSON *result);
 static void print_effects(const struct ctl *ctl, const cJSON *result);
@@ -26,11 +25,13 @@ static void print_samples(const struct ctl *ctl, const cJSON *result);
 
 int verb_breaker_policy(struct ctl *ctl, const struct verb_input *input)
 {
-    char *params = params_of("set", input->options[0]);
+    cJSON *params = cJSON_CreateObject();
 
-    if (params == NULL)
+    if (!add_set(params, input->options[0])) {
+        cJSON_Delete(params);
         return ctl_fail(EXIT_USAGE, "breaker policy: --set is not a JSON object");
-    return show(ctl, "breaker.policy", params, print_values);
+    }
+    return ctl_show(ctl, "breaker.policy", params, print_values);
 }
 
 /* With a trace: the one of a file, or what the daemon recorded. */
@@ -39,13 +40,8 @@ int verb_breaker_rehearse(struct ctl *ctl, const struct verb_input *input)
     cJSON *params = cJSON_CreateObject(), *trace = NULL;
     int rc = EXIT_DONE;
 
-    if (input->options[0] != NULL) {
-        cJSON *set = cJSON_Parse(input->options[0]);
-
-        cJSON_AddItemToObject(params, "set", set);
-        if (!cJSON_IsObject(set))
-            rc = ctl_fail(EXIT_USAGE, "breaker rehearse: --set is not a JSON object");
-    }
+    if (!add_set(params, input->options[0]))
+        rc = ctl_fail(EXIT_USAGE, "breaker rehearse: --set is not a JSON object");
     if (rc == EXIT_DONE && input->options[1] != NULL) {
         trace = read_trace(input->options[1]);
         cJSON_AddItemToObject(params, "trace", trace);
@@ -59,7 +55,7 @@ int verb_breaker_rehearse(struct ctl *ctl, const struct verb_input *input)
         cJSON_Delete(params);
         return rc;
     }
-    return show(ctl, "breaker.rehearse", json_params(params), print_rehearsal);
+    return ctl_show(ctl, "breaker.rehearse", params, print_rehearsal);
 }
 
 /* In the form that rehearse takes. */
@@ -73,40 +69,27 @@ int verb_breaker_trace(struct ctl *ctl, const struct verb_input *input)
                         input->options[0], TRACE_MAX);
     params = cJSON_CreateObject();
     cJSON_AddNumberToObject(params, "limit", (double)limit);
-    return show(ctl, "breaker.trace", json_params(params), print_trace);
+    return ctl_show(ctl, "breaker.trace", params, print_trace);
 }
 
 int verb_breaker_history(struct ctl *ctl, const struct verb_input *input)
 {
-    struct json_answer answer;
     long long limit = 32;
-    char params[32];
-    int rc;
+    cJSON *params;
 
     if (input->options[0] != NULL && !verb_number(input->options[0], 1, HISTORY_MAX, &limit))
         return ctl_fail(EXIT_USAGE, "breaker history: --limit is \"%s\", expected 1..%d",
                         input->options[0], HISTORY_MAX);
-    snprintf(params, sizeof params, "{\"limit\":%lld}", limit);
-    if (ctl->json)
-        return ctl_call_and_print(ctl, "breaker.history", params);
-    rc = ctl_call(ctl, "breaker.history", params, &answer);
-    if (rc == EXIT_DONE) {
-        if (input->options[1] != NULL)
-            print_effects(ctl, answer.tree);
-        else
-            print_history(ctl, answer.tree);
-        rc = ctl_flush();
-    }
-    json_answer_finish(&answer);
-    return rc;
+    params = cJSON_CreateObject();
+    cJSON_AddNumberToObject(params, "limit", (double)limit);
+    return ctl_show(ctl, "breaker.history", params,
+                    input->options[1] != NULL ? print_effects : print_history);
 }
 
 int verb_breaker_samples(struct ctl *ctl, const struct verb_input *input)
 {
     long long limit = 100, client_id = 0;
-    struct json_answer answer;
-    char params[64];
-    int rc;
+    cJSON *params;
 
     if (input->options[0] != NULL && !verb_number(input->options[0], 1, UINT32_MAX, &client_id))
         return ctl_fail(EXIT_USAGE, "breaker samples: --client is \"%s\", expected an id",
@@ -114,60 +97,27 @@ int verb_breaker_samples(struct ctl *ctl, const struct verb_input *input)
     if (input->options[1] != NULL && !verb_number(input->options[1], 1, SAMPLES_MAX, &limit))
         return ctl_fail(EXIT_USAGE, "breaker samples: --limit is \"%s\", expected 1..%d",
                         input->options[1], SAMPLES_MAX);
-    snprintf(params, sizeof params, "{\"client_id\":%lld,\"limit\":%lld}", client_id, limit);
-    if (ctl->json)
-        return ctl_call_and_print(ctl, "breaker.samples", params);
-    rc = ctl_call(ctl, "breaker.samples", params, &answer);
-    if (rc == EXIT_DONE) {
-        print_samples(ctl, answer.tree);
-        rc = ctl_flush();
-    }
-    json_answer_finish(&answer);
-    return rc;
+    params = cJSON_CreateObject();
+    cJSON_AddNumberToObject(params, "client_id", (double)client_id);
+    cJSON_AddNumberToObject(params, "limit", (double)limit);
+    return ctl_show(ctl, "breaker.samples", params, print_samples);
 }
 
-/* {"name": json}, or {} without it. NULL: json is no object. */
-static char *params_of(const char *name, const char *json)
+/* The values of --set, when there are any. false: they are no object. */
+static bool add_set(cJSON *params, const char *json)
 {
-    cJSON *params = cJSON_CreateObject(), *value;
+    cJSON *set = json != NULL ? cJSON_Parse(json) : NULL;
 
-    if (json != NULL) {
-        value = cJSON_Parse(json);
-        if (!cJSON_IsObject(value)) {
-            cJSON_Delete(value);
-            cJSON_Delete(params);
-            return NULL;
-        }
-        cJSON_AddItemToObject(params, name, value);
-    }
-    return json_params(params);
-}
-
-/* Takes params. */
-static int show(struct ctl *ctl, const char *method, char *params, void (*print)(const cJSON *))
-{
-    struct json_answer answer;
-    int rc;
-
-    if (ctl->json) {
-        rc = ctl_call_and_print(ctl, method, params);
-    } else {
-        rc = ctl_call(ctl, method, params, &answer);
-        if (rc == EXIT_DONE) {
-            print(answer.tree);
-            rc = ctl_flush();
-        }
-        json_answer_finish(&answer);
-    }
-    cJSON_free(params);
-    return rc;
+    cJSON_AddItemToObject(params, "set", set); /* deleted with them, whatever it is */
+    return json == NULL || cJSON_IsObject(set);
 }
 
 /* As they can be written into a configuration. */
-static void print_values(const cJSON *result)
+static void print_values(const struct ctl *ctl, const cJSON *result)
 {
     const cJSON *member;
 
+    (void)ctl;
     cJSON_ArrayForEach(member, result)
     {
         char *text = cJSON_PrintUnformatted(member);
@@ -196,11 +146,12 @@ static cJSON *read_trace(const char *path)
     return trace;
 }
 
-static void print_rehearsal(const cJSON *result)
+static void print_rehearsal(const struct ctl *ctl, const cJSON *result)
 {
     const cJSON *source, *order;
     char text[TEXT_BYTES];
 
+    (void)ctl;
     if (json_member(result, "transitions") != NULL) {
         print_transitions(result);
         return;
@@ -239,11 +190,12 @@ static void print_transitions(const cJSON *result)
            json_number(result, "level"), json_number(result, "highest"));
 }
 
-static void print_trace(const cJSON *result)
+static void print_trace(const struct ctl *ctl, const cJSON *result)
 {
     const cJSON *reading;
     const char *between = "[";
 
+    (void)ctl;
     cJSON_ArrayForEach(reading, json_member(result, "trace"))
     {
         char *text = cJSON_PrintUnformatted(reading);

@@ -17,7 +17,7 @@
 #define FRAMES_DEFAULT 1
 #define FRAMES_MAX 24
 
-enum { CLIENT, PID, DIFF, WATCH, FRAMES, DEBUG_DIRECTORY, REPORT_OPTIONS };
+enum { CLIENT, PID, DIFF, WATCH, FRAMES, DEBUG_DIRECTORY };
 enum { LEAKS_FILTER, LEAKS_FRAMES, LEAKS_DEBUG_DIRECTORY };
 
 struct view {
@@ -31,6 +31,7 @@ static int read_frames(const char *verb, const char *text, size_t *frames);
 static int report(struct ctl *ctl, const char *params, const struct view *view);
 static int watch(struct ctl *ctl, const char *params, const char *text, const struct view *view);
 static int diff(struct ctl *ctl, const struct verb_input *input, const struct view *view);
+static void print_snapshot(const struct ctl *ctl, const cJSON *result);
 static void print_process(const struct view *view, const cJSON *process);
 static void print_tags(const struct ctl *ctl, const cJSON *tags);
 static void print_allocators(const struct ctl *ctl, const cJSON *allocators);
@@ -65,36 +66,28 @@ int verb_mem_report(struct ctl *ctl, const struct verb_input *input)
 
 int verb_mem_snapshot(struct ctl *ctl, const struct verb_input *input)
 {
-    struct json_answer answer = { 0 };
-    cJSON *object = cJSON_CreateObject();
+    cJSON *params;
     long long client;
-    char *params;
-    int rc;
 
-    if (!verb_number(input->arguments[0], 0, UINT32_MAX, &client)) {
-        cJSON_Delete(object);
+    if (!verb_number(input->arguments[0], 0, UINT32_MAX, &client))
         return ctl_fail(EXIT_USAGE, "mem-snapshot: \"%s\" is not the number of a client",
                         input->arguments[0]);
-    }
-    cJSON_AddNumberToObject(object, "client_id", (double)client);
+    params = cJSON_CreateObject();
+    cJSON_AddNumberToObject(params, "client_id", (double)client);
     if (input->arguments[1] != NULL)
-        cJSON_AddStringToObject(object, "name", input->arguments[1]);
-    params = json_params(object);
-    if (ctl->json) {
-        rc = ctl_call_and_print(ctl, "memory.snapshot", params);
-    } else {
-        rc = ctl_call(ctl, "memory.snapshot", params, &answer);
-        if (rc == EXIT_DONE) {
-            printf("Snapshot %.0f of client %lld. Later: engine-ctl mem-snapshot %lld, then "
-                   "engine-ctl mem-report --diff %.0f --diff N\n",
-                   json_number(answer.tree, "snapshot"), client, client,
-                   json_number(answer.tree, "snapshot"));
-            rc = ctl_flush();
-        }
-        json_answer_finish(&answer);
-    }
-    cJSON_free(params);
-    return rc;
+        cJSON_AddStringToObject(params, "name", input->arguments[1]);
+    return ctl_show(ctl, "memory.snapshot", params, print_snapshot);
+}
+
+static void print_snapshot(const struct ctl *ctl, const cJSON *result)
+{
+    const double client = json_number(result, "client_id"),
+                 number = json_number(result, "snapshot");
+
+    (void)ctl;
+    printf("Snapshot %.0f of client %.0f. Later: engine-ctl mem-snapshot %.0f, then "
+           "engine-ctl mem-report --diff %.0f --diff N\n",
+           number, client, client, number);
 }
 
 int verb_mem_leaks(struct ctl *ctl, const struct verb_input *input)

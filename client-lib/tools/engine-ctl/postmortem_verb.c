@@ -7,8 +7,6 @@
 #include "engine-ctl/print.h"
 #include "engine-ctl/verb.h"
 
-#define PARAMS_BYTES 64
-
 /* Wall-clock time, to the second. */
 static const char *time_text(char buffer[TEXT_BYTES], double unix_ns)
 {
@@ -61,19 +59,8 @@ static void print_list(const struct ctl *ctl, const cJSON *result)
 
 int verb_postmortem_list(struct ctl *ctl, const struct verb_input *input)
 {
-    struct json_answer answer;
-    int rc;
-
     (void)input;
-    if (ctl->json)
-        return ctl_call_and_print(ctl, "postmortem.list", NULL);
-    rc = ctl_call(ctl, "postmortem.list", NULL, &answer);
-    if (rc == EXIT_DONE) {
-        print_list(ctl, answer.tree);
-        rc = ctl_flush();
-    }
-    json_answer_finish(&answer);
-    return rc;
+    return ctl_show(ctl, "postmortem.list", NULL, print_list);
 }
 
 /* ---- one record ------------------------------------------------------------------------------ */
@@ -209,21 +196,13 @@ static void print_record(const struct ctl *ctl, const cJSON *record)
 
 int verb_postmortem_show(struct ctl *ctl, const struct verb_input *input)
 {
-    struct json_answer answer;
-    char params[PARAMS_BYTES];
+    cJSON *params;
     long long id;
-    int rc;
 
     if (!verb_number(input->arguments[0], 1, UINT32_MAX, &id))
-        return EXIT_USAGE;
-    snprintf(params, sizeof params, "{\"id\":%lld}", id);
-    if (ctl->json)
-        return ctl_call_and_print(ctl, "postmortem.get", params);
-    rc = ctl_call(ctl, "postmortem.get", params, &answer);
-    if (rc == EXIT_DONE) {
-        print_record(ctl, answer.tree);
-        rc = ctl_flush();
-    }
-    json_answer_finish(&answer);
-    return rc;
+        return ctl_fail(EXIT_USAGE, "postmortem show: \"%s\" is no id; see postmortem list",
+                        input->arguments[0]);
+    params = cJSON_CreateObject();
+    cJSON_AddNumberToObject(params, "id", (double)id);
+    return ctl_show(ctl, "postmortem.get", params, print_record);
 }

@@ -8,27 +8,6 @@
 static void print_aliases(const struct ctl *ctl, const cJSON *result);
 static void print_stats(const struct ctl *ctl, const cJSON *result);
 
-static int call(struct ctl *ctl, const char *method, cJSON *params,
-                void (*print)(const struct ctl *ctl, const cJSON *result))
-{
-    struct json_answer answer;
-    char *text = json_params(params);
-    int rc;
-
-    if (ctl->json) {
-        rc = ctl_call_and_print(ctl, method, text);
-    } else {
-        rc = ctl_call(ctl, method, text, &answer);
-        if (rc == EXIT_DONE) {
-            print(ctl, answer.tree);
-            rc = ctl_flush();
-        }
-        json_answer_finish(&answer);
-    }
-    cJSON_free(text);
-    return rc;
-}
-
 /* The options: 0 set, 1 remove; both as often as wanted. */
 int verb_resources_alias(struct ctl *ctl, const struct verb_input *input)
 {
@@ -55,13 +34,13 @@ int verb_resources_alias(struct ctl *ctl, const struct verb_input *input)
             set = cJSON_AddObjectToObject(params, "set");
         cJSON_AddStringToObject(set, name, equals + 1);
     }
-    return call(ctl, "resource.alias", params, print_aliases);
+    return ctl_show(ctl, "resource.alias", params, print_aliases);
 }
 
 int verb_resources_stats(struct ctl *ctl, const struct verb_input *input)
 {
     (void)input;
-    return call(ctl, "resource.stats", cJSON_CreateObject(), print_stats);
+    return ctl_show(ctl, "resource.stats", NULL, print_stats);
 }
 
 static void print_aliases(const struct ctl *ctl, const cJSON *result)
