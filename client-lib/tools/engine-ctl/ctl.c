@@ -13,6 +13,7 @@
 #include "proto/tables.h"
 
 #define PROTOCOL "1"
+#define JSON_SPACE " \t\r\n"
 
 static int say_error(const struct ctl *ctl, const char *method, int rc,
                      const struct json_answer *answer, const struct ec_error *why);
@@ -60,9 +61,12 @@ int ctl_call(struct ctl *ctl, const char *method, const char *params, struct jso
     free(with_dry_run);
     if (rc < 0)
         return say_error(ctl, method, rc, answer, &why);
-    if (!is_rehearsal || ctl->json)
+    if (!is_rehearsal)
         return EXIT_DONE;
-    printf("would %s\n", json_text(answer->tree, "would"));
+    if (ctl->json)
+        printf("%.*s\n", (int)answer->result_bytes, answer->result);
+    else
+        printf("would %s\n", json_text(answer->tree, "would"));
     rc = ctl_flush();
     return rc == EXIT_DONE ? EXIT_REHEARSED : rc;
 }
@@ -90,20 +94,34 @@ int ctl_show(struct ctl *ctl, const char *method, cJSON *params, ctl_print_fn *p
 int ctl_follow(struct ctl *ctl, const char *method, cJSON *params, const char *notification,
                ctl_take_fn *take, void *context)
 {
+    const int rc = ctl_subscribe(ctl, method, params);
+
+    return rc == EXIT_DONE ? ctl_take(ctl, method, notification, take, context) : rc;
+}
+
+int ctl_subscribe(struct ctl *ctl, const char *method, cJSON *params)
+{
     char *text = json_params(params);
-    struct json_answer answer = { 0 };
-    struct ec_error why = { 0 };
+    struct json_answer answer;
     int rc = ctl_call(ctl, method, text, &answer);
 
     cJSON_free(text);
     json_answer_finish(&answer);
-    if (rc != EXIT_DONE)
-        return rc;
+    return rc;
+}
+
+int ctl_take(struct ctl *ctl, const char *what, const char *notification, ctl_take_fn *take,
+             void *context)
+{
+    struct json_answer answer;
+    struct ec_error why = { 0 };
+    int rc;
+
     do {
         const int status = json_socket_next(&ctl->socket, notification, &answer, &why);
 
         if (status < 0)
-            rc = ctl_fail(ctl_exit_code(status), "%s: %s", method, why.text);
+            rc = ctl_fail(ctl_exit_code(status), "%s: %s", what, why.text);
         else
             rc = take(ctl, &answer, context);
         json_answer_finish(&answer);
@@ -186,7 +204,7 @@ static int say_error(const struct ctl *ctl, const char *method, int rc,
 
 static bool can_be_rehearsed(const char *method, const char *params)
 {
-    if (params != NULL && params[strspn(params, " \t")] != '{')
+    if (params != NULL && params[strspn(params, JSON_SPACE)] != '{')
         return false; /* the daemon says what is wrong with it */
     for (size_t i = 0; i < EC_COMMANDS; i++) {
         if (strcmp(ec_commands[i].method, method) != 0)
@@ -202,7 +220,7 @@ static bool can_be_rehearsed(const char *method, const char *params)
 static char *add_dry_run(const char *params)
 {
     const char *members = params != NULL ? strchr(params, '{') + 1 : "}";
-    const bool is_empty = members[strspn(members, " \t")] == '}';
+    const bool is_empty = members[strspn(members, JSON_SPACE)] == '}';
     char *text = NULL;
 
     if (asprintf(&text, "{\"dry_run\":true%s%s", is_empty ? "" : ",", members) < 0)

@@ -45,11 +45,15 @@ typedef void ctl_print_fn(const struct ctl *ctl, const cJSON *result);
 int ctl_show(struct ctl *ctl, const char *method, cJSON *params, ctl_print_fn *print);
 
 /* Subscribe with a method, and take its notifications until the daemon goes, a signal ends it, or take
- * answers with something else than EXIT_GO_ON: the exit code. Each is handed on; take prints it. */
+ * answers with something else than EXIT_GO_ON: the exit code. Each is handed on; take prints it. Both
+ * steps by themselves, for who has to do something between them. */
 #define EXIT_GO_ON (-1)
 typedef int ctl_take_fn(struct ctl *ctl, const struct json_answer *notification, void *context);
 int ctl_follow(struct ctl *ctl, const char *method, cJSON *params, const char *notification,
                ctl_take_fn *take, void *context);
+int ctl_subscribe(struct ctl *ctl, const char *method, cJSON *params);
+int ctl_take(struct ctl *ctl, const char *what, const char *notification, ctl_take_fn *take,
+             void *context); /* what: for messages */
 
 /* Print a notification as it came, in one line, when that is wanted: with --json or in a pipe. */
 bool ctl_print_line(const struct ctl *ctl, const struct json_answer *notification);

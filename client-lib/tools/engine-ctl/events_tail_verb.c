@@ -22,7 +22,7 @@ static int read_filters(const struct verb_input *input, struct filters *filters)
 static int check_filters(struct ctl *ctl, const struct verb_input *input,
                          const struct filters *filters);
 static int subscribe(struct ctl *ctl, const struct verb_input *input);
-static int print_events(struct ctl *ctl, const struct filters *filters);
+static int take_event(struct ctl *ctl, const struct json_answer *event, void *context);
 static bool is_wanted(const struct filters *filters, const struct json_answer *event);
 static void say_missing(FILE *out, const struct json_answer *event);
 static void print_event(const struct json_answer *event);
@@ -36,7 +36,7 @@ int verb_events_tail(struct ctl *ctl, const struct verb_input *input)
         rc = check_filters(ctl, input, &filters);
     if (rc == EXIT_DONE)
         rc = subscribe(ctl, input);
-    return rc == EXIT_DONE ? print_events(ctl, &filters) : rc;
+    return rc == EXIT_DONE ? ctl_take(ctl, "events tail", "event", take_event, &filters) : rc;
 }
 
 static int read_filters(const struct verb_input *input, struct filters *filters)
@@ -143,11 +143,8 @@ static bool read_rate(const char *text, double *rate_hz)
 
 static int subscribe(struct ctl *ctl, const struct verb_input *input)
 {
-    struct json_answer answer = { 0 };
     cJSON *params, *types;
     double rate_hz = 0;
-    char *text;
-    int rc;
 
     if (input->options[MAX_RATE] != NULL && !read_rate(input->options[MAX_RATE], &rate_hz))
         return ctl_fail(EXIT_USAGE, "events tail: --max-rate is \"%s\", expected 0.001..1000000",
@@ -167,35 +164,18 @@ static int subscribe(struct ctl *ctl, const struct verb_input *input)
         cJSON_AddNumberToObject(params, "max_rate_hz", rate_hz);
     if (input->options[LATEST] != NULL)
         cJSON_AddStringToObject(params, "mode", "latest");
-    text = json_params(params);
-    rc = ctl_call(ctl, "event.subscribe", text, &answer);
-    cJSON_free(text);
-    json_answer_finish(&answer);
-    return rc;
+    return ctl_subscribe(ctl, "event.subscribe", params);
 }
 
-static int print_events(struct ctl *ctl, const struct filters *filters)
+static int take_event(struct ctl *ctl, const struct json_answer *event, void *context)
 {
-    struct json_answer event;
-    struct ec_error why = { 0 };
+    const struct filters *filters = context;
 
-    while (json_socket_next(&ctl->socket, "event", &event, &why) == EC_OK) {
-        int rc;
-
-        if (!is_wanted(filters, &event))
-            say_missing(stderr, &event); /* what is not printed cannot tell it */
-        else if (ctl->json || !ctl->terminal)
-            printf("%.*s\n", (int)event.result_bytes, event.result);
-        else
-            print_event(&event);
-        rc = ctl_flush();
-        json_answer_finish(&event);
-        if (rc != EXIT_DONE)
-            return rc;
-    }
-    json_answer_finish(&event);
-    return ctl_fail(why.code == EC_ERR_DISCONNECTED ? EXIT_NO_DAEMON : EXIT_ANSWERED_ERROR,
-                    "events tail: %s", why.text);
+    if (!is_wanted(filters, event))
+        say_missing(stderr, event); /* what is not printed cannot tell it */
+    else if (!ctl_print_line(ctl, event))
+        print_event(event);
+    return EXIT_GO_ON;
 }
 
 static bool is_wanted(const struct filters *filters, const struct json_answer *event)

@@ -17,6 +17,7 @@ struct following {
 };
 
 static int add_when(cJSON *params, const char *clock, const char *name, const char *text);
+static int subscribe(struct ctl *ctl);
 static int arm(struct ctl *ctl, cJSON *params, struct following *following);
 static int take_firing(struct ctl *ctl, const struct json_answer *event, void *context);
 static void print_timers(const struct ctl *ctl, const cJSON *result);
@@ -50,15 +51,22 @@ int verb_timer_arm(struct ctl *ctl, const struct verb_input *input)
         cJSON_Delete(params);
         return rc;
     }
-    if (ctl->dry_run)
-        return ctl_show(ctl, "timer.arm", params, print_cancelled);
-    rc = arm(ctl, params, &following);
-    if (rc != EXIT_DONE)
-        return rc;
-    params = cJSON_CreateObject();
+    rc = ctl->dry_run ? EXIT_DONE : subscribe(ctl);
+    if (rc == EXIT_DONE)
+        rc = arm(ctl, params, &following);
+    else
+        cJSON_Delete(params);
+    return rc == EXIT_DONE ? ctl_take(ctl, "timer.arm", "event", take_firing, &following) : rc;
+}
+
+/* Before it is armed: a short timer fires at once, and nobody would see it. */
+static int subscribe(struct ctl *ctl)
+{
+    cJSON *params = cJSON_CreateObject();
+
     cJSON_AddItemToArray(cJSON_AddArrayToObject(params, "types"),
                          cJSON_CreateString("timer.fired"));
-    return ctl_follow(ctl, "event.subscribe", params, "event", take_firing, &following);
+    return ctl_subscribe(ctl, "event.subscribe", params);
 }
 
 int verb_timer_cancel(struct ctl *ctl, const struct verb_input *input)
