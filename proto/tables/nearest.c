@@ -8,8 +8,18 @@ static size_t edit_distance(const char *a, size_t a_bytes, const char *b, size_t
 void ec_nearest_init(struct ec_nearest *nearest, const char *name, size_t bytes)
 {
     *nearest = (struct ec_nearest) { .name = name, .bytes = bytes };
-    /* More than a third of the letters wrong is another word. */
-    nearest->distance = bytes / 3 + 2;
+}
+
+/* How many letters of the name are behind the words that both begin with: "nosuch" of breaker.nosuch and
+ * breaker.proc. */
+static size_t bytes_apart(const struct ec_nearest *nearest, const char *known)
+{
+    size_t words = 0;
+
+    for (size_t i = 0; i < nearest->bytes && known[i] != '\0' && nearest->name[i] == known[i]; i++)
+        if (known[i] == '.' || known[i] == ' ')
+            words = i + 1;
+    return nearest->bytes - words;
 }
 
 void ec_nearest_offer(struct ec_nearest *nearest, const char *known)
@@ -20,7 +30,10 @@ void ec_nearest_offer(struct ec_nearest *nearest, const char *known)
     if (nearest->bytes > EC_NEAREST_BYTES_MAX || bytes > EC_NEAREST_BYTES_MAX)
         return;
     distance = edit_distance(nearest->name, nearest->bytes, known, bytes);
-    if (distance < nearest->distance) {
+    /* More than a third of the letters wrong is another word. */
+    if (distance > bytes_apart(nearest, known) / 3 + 1)
+        return;
+    if (nearest->best == NULL || distance < nearest->distance) {
         nearest->distance = distance;
         nearest->best = known;
     }

@@ -29,7 +29,7 @@ END_TEST
 
 START_TEST(another_word_has_nobody_near)
 {
-    static const char *const words[] = { "", "x", "colour", "resource.workers" };
+    static const char *const words[] = { "", "x", "colour", "resource.workers", "event.nosuch_ms" };
 
     ck_assert_ptr_null(nearest_of(words[_i]));
 }
@@ -53,7 +53,7 @@ int main(void)
     int failed;
 
     tcase_add_loop_test(tcase, a_slip_of_the_finger_is_understood, 0, 7);
-    tcase_add_loop_test(tcase, another_word_has_nobody_near, 0, 4);
+    tcase_add_loop_test(tcase, another_word_has_nobody_near, 0, 5);
     tcase_add_test(tcase, nobody_is_near_to_a_name_that_is_too_long);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
