@@ -98,6 +98,7 @@ static const struct {
     { "wait 'clock.steps>many'", 2, "is no number" },
     { "config get control.batch", 0, "7\n" },
     { "config get control.bach", 2, "did you mean control.batch?" },
+    { "config get breaker.nosuch", 2, "there is no key breaker.nosuch; see" },
     { "config show --origin", 0, ":1" },
     { "config show --changed", 0, "control.batch" },
     { "config set control.batch 9", 0, "config.set" },
@@ -144,6 +145,33 @@ START_TEST(a_timer_that_is_due_at_once_is_seen_each_time)
     for (int i = 0; i < 20; i++) {
         ck_assert_int_eq(ctl("timer arm 0ms"), 0);
         ck_assert_msg(says("timer.fired"), "%s", output);
+    }
+}
+END_TEST
+
+START_TEST(two_snapshots_are_compared_and_no_other_number_of_them)
+{
+    static const struct {
+        const char *words;
+        int status;
+        const char *text;
+    } cases[] = {
+        { "mem-report --diff before after", 0, "what changed in" },
+        { "mem-report --diff before --diff 2", 0, "what changed in" },
+        { "mem-report --diff before nothing", 1, "nothing" },
+        { "mem-report --diff before", 2, "expected two snapshots" },
+        { "mem-report --diff before --diff after 2", 2, "expected two snapshots" },
+        { "mem-report before", 2, "only behind --diff" },
+    };
+
+    ck_assert_int_eq(ctl("mem-snapshot 0 before"), 0);
+    ck_assert_msg(says("Snapshot 1 of client 0"), "%s", output);
+    ck_assert_int_eq(ctl("mem-snapshot 0 after"), 0);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const int status = ctl(cases[i].words);
+
+        ck_assert_msg(status == cases[i].status && says(cases[i].text), "%s: exit %d: %s",
+                      cases[i].words, status, output);
     }
 }
 END_TEST
@@ -395,6 +423,7 @@ int main(void)
     tcase_add_loop_test(tcase, verbs_do_what_they_say, 0,
                         (int)(sizeof verb_cases / sizeof verb_cases[0]));
     tcase_add_test(tcase, a_timer_that_is_due_at_once_is_seen_each_time);
+    tcase_add_test(tcase, two_snapshots_are_compared_and_no_other_number_of_them);
     tcase_add_test(tcase, a_file_is_checked_without_a_daemon);
     tcase_add_test(tcase, an_unknown_key_on_the_command_line_is_wrong_usage);
     tcase_add_test(tcase, a_changed_file_is_applied_by_itself_also_when_it_was_replaced);

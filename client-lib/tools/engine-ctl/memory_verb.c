@@ -46,6 +46,9 @@ int verb_mem_report(struct ctl *ctl, const struct verb_input *input)
     char *params = NULL;
     int rc = read_frames("mem-report", input->options[FRAMES], &view.frames);
 
+    if (rc == EXIT_DONE && input->arguments[0] != NULL && input->list_count == 0)
+        rc = ctl_fail(EXIT_USAGE, "mem-report: \"%s\" is a snapshot only behind --diff",
+                      input->arguments[0]);
     if (rc == EXIT_DONE)
         rc = make_params(input, &params);
     if (rc != EXIT_DONE)
@@ -86,7 +89,7 @@ static void print_snapshot(const struct ctl *ctl, const cJSON *result)
 
     (void)ctl;
     printf("Snapshot %.0f of client %.0f. Later: engine-ctl mem-snapshot %.0f, then "
-           "engine-ctl mem-report --diff %.0f --diff N\n",
+           "engine-ctl mem-report --diff %.0f N\n",
            number, client, client, number);
 }
 
@@ -214,19 +217,21 @@ static void add_snapshot(cJSON *list, const char *text)
                                    : cJSON_CreateString(text));
 }
 
+/* The second snapshot is an argument, or another --diff. */
 static int diff(struct ctl *ctl, const struct verb_input *input, const struct view *view)
 {
+    const char *second = input->list_count == 2 ? input->list[1] : input->arguments[0];
     struct json_answer answer = { 0 };
     cJSON *object, *list;
     char *params, text[TEXT_BYTES];
     int rc;
 
-    if (input->list_count != 2)
-        return ctl_fail(EXIT_USAGE, "mem-report: --diff is given once for each of two snapshots");
+    if (second == NULL || input->list_count + (input->arguments[0] != NULL) != 2)
+        return ctl_fail(EXIT_USAGE, "mem-report: expected two snapshots, as in --diff 1 2");
     object = cJSON_CreateObject();
     list = cJSON_AddArrayToObject(object, "diff");
     add_snapshot(list, input->list[0]);
-    add_snapshot(list, input->list[1]);
+    add_snapshot(list, second);
     params = json_params(object);
     if (ctl->json) {
         rc = ctl_call_and_print(ctl, "memory.snapshot", params);
