@@ -391,6 +391,8 @@ START_TEST(a_stripped_program_is_explained_by_its_debug_file)
     ck_assert_msg(strncmp(text, "main at ", 8) == 0, "%s", text);
     text = run("echo '    %s/preload_program %s' | %s/engine-ctl symbolize", bin, id, bin);
     ck_assert_msg(strstr(text, "main at ") != NULL, "%s", text);
+    text = run("cd %s && ./engine-ctl symbolize preload_program %s", bin, id);
+    ck_assert_msg(strncmp(text, "main at ", 8) == 0, "%s", text);
 }
 END_TEST
 
@@ -404,6 +406,8 @@ START_TEST(a_file_of_another_build_explains_nothing)
     ck_assert_msg(strstr(text, "its build id differs") != NULL, "%s", text);
     text = run("%s/engine-ctl symbolize /nonexistent 0x1000 2>&1; test $? -eq 1", bin);
     ck_assert_msg(strstr(text, "the file is not there") != NULL, "%s", text);
+    text = run("%s/engine-ctl symbolize /dev/zero 0x1000 2>&1; test $? -eq 1", bin);
+    ck_assert_msg(strstr(text, "no plain one") != NULL, "%s", text);
 }
 END_TEST
 

@@ -1,5 +1,6 @@
 /* engine-ctl symbolize: name addresses in an ELF file. */
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,18 +31,22 @@ int verb_symbolize(struct ctl *ctl, const struct verb_input *input)
         .build_id = input->options[BUILD_ID] != NULL ? input->options[BUILD_ID] : "",
         .is_return = input->options[RETURNS] != NULL,
     };
+    const char *path = input->arguments[0];
+    char whole[PATH_MAX];
     uint64_t offset;
     int rc = EXIT_DONE;
 
     (void)ctl;
     if (question.symbols == NULL)
         return ctl_fail(EXIT_ANSWERED_ERROR, "symbolize: no memory");
+    if (path != NULL && realpath(path, whole) != NULL)
+        path = whole; /* else only a debug file may be there */
     if (input->arguments[1] == NULL)
-        explain_lines(&question, input->arguments[0]);
+        explain_lines(&question, path);
     else if (!read_offset(input->arguments[1], &offset))
         rc = ctl_fail(EXIT_USAGE, "symbolize: \"%s\" is no offset such as 0x1234",
                       input->arguments[1]);
-    else if (!print_answer(&question, input->arguments[0], offset))
+    else if (!print_answer(&question, path, offset))
         rc = ctl_fail(EXIT_ANSWERED_ERROR, "symbolize: %s: %s", input->arguments[0],
                       symbols_reason(question.symbols));
     symbols_destroy(question.symbols);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define USUAL_DIRECTORIES ":.debug:/usr/lib/debug"
@@ -131,6 +132,7 @@ static struct symbol_file *find_file(struct symbols *symbols, const char *path,
         free(file);
         return NULL;
     }
+    file->reason = "the file is not there, or no plain one";
     file->next = symbols->files;
     symbols->files = file;
     open_file(symbols, file);
@@ -154,16 +156,31 @@ static void open_file(struct symbols *symbols, struct symbol_file *file)
             return;
 }
 
+/* Another process named it: opening a device or a pipe can have effects, or wait for ever. So it is opened
+ * to look at first, and what was looked at is read. -1: it is not there, or no plain file. */
+static int open_plain(const char *path)
+{
+    const int place = open(path, O_PATH | O_CLOEXEC);
+    char link[32];
+    struct stat st;
+    int fd = -1;
+
+    if (place < 0)
+        return -1;
+    if (fstat(place, &st) == 0 && S_ISREG(st.st_mode)) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", place);
+        fd = open(link, O_RDONLY | O_CLOEXEC);
+    }
+    close(place);
+    return fd;
+}
+
 static bool try_path(struct symbols *symbols, struct symbol_file *file, const char *path)
 {
-    /* Not what is no plain file: opening a device or a pipe can have effects, or wait for ever. */
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const int fd = open_plain(path);
 
-    if (fd < 0) {
-        if (file->reason == NULL)
-            file->reason = "the file is not there";
+    if (fd < 0)
         return false;
-    }
     file->dwfl = dwfl_begin(&symbols->callbacks);
     if (file->dwfl != NULL) {
         file->module = dwfl_report_offline(file->dwfl, "", path, fd); /* takes fd if it succeeds */
