@@ -1,6 +1,7 @@
 /* engine-ctl resources record, resources replay */
 #include "engine-ctl/json_read.h"
 #include "engine-ctl/print.h"
+#include "engine-ctl/progress.h"
 #include "engine-ctl/resource_trace.h"
 #include "engine-ctl/stop_signal.h"
 #include "engine-ctl/verb.h"
@@ -8,7 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define POLL_NS INT64_C(200000000)
@@ -27,16 +27,9 @@ struct recording {
 #define INDICES_MAX 65536
 
 static int record_page(struct ctl *ctl, struct recording *recording, double *since);
+static bool add_resource(struct recording *recording, const char *name, const cJSON *row);
 static int replay_all(struct ctl *ctl, const struct resource_trace *trace,
                       const uint64_t *capacities, size_t count);
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 /* ---- record ---- */
 
@@ -58,12 +51,12 @@ int verb_resources_record(struct ctl *ctl, const struct verb_input *input)
     if (rc == EXIT_DONE && (recording.file = fopen(input->arguments[0], "we")) == NULL)
         rc = ctl_fail(EXIT_ANSWERED_ERROR, "resources record: %s: %s", input->arguments[0],
                       strerror(errno));
-    end_ns = seconds > 0 ? now_ns() + seconds * 1000000000 : INT64_MAX;
+    end_ns = seconds > 0 ? progress_now_ns() + seconds * 1000000000 : INT64_MAX;
     if (rc == EXIT_DONE)
         fputs(RESOURCE_TRACE_HEADER, recording.file);
     while (rc == EXIT_DONE && !last) {
         rc = record_page(ctl, &recording, &since);
-        last = stop_signal_wait(stop, -1, POLL_NS) || now_ns() > end_ns;
+        last = stop_signal_wait(stop, -1, POLL_NS) || progress_now_ns() > end_ns;
         if (last && rc == EXIT_DONE)
             rc = record_page(ctl, &recording, &since);
     }
@@ -94,22 +87,35 @@ static double element(const cJSON *array, int index)
 
 static void name_resource(struct recording *recording, const cJSON *row)
 {
-    const cJSON *name = cJSON_GetArrayItem(row, 1);
+    const cJSON *item = cJSON_GetArrayItem(row, 1);
     uint32_t index = (uint32_t)element(row, 0), number = 0;
+    const char *name;
 
-    if (!cJSON_IsString(name) || index >= INDICES_MAX)
+    if (!cJSON_IsString(item) || index >= INDICES_MAX)
         return;
-    while (number < recording->count && strcmp(recording->names[number], name->valuestring) != 0)
+    name = tame(item->valuestring);
+    while (number < recording->count && strcmp(recording->names[number], name) != 0)
         number++;
+    recording->numbers[index] = 0; /* whoever had the index before is not meant any more */
+    if (number == recording->count && !add_resource(recording, name, row))
+        return;
     recording->numbers[index] = number + 1;
-    if (number < recording->count || number == RESOURCE_TRACE_RESOURCES_MAX || element(row, 2) < 1)
-        return;
-    recording->names[number] = strdup(name->valuestring);
-    if (recording->names[number] == NULL)
-        return;
-    recording->count++;
-    fprintf(recording->file, "r %u %.0f %.0f %s\n", number, element(row, 2), element(row, 3),
-            tame(recording->names[number]));
+}
+
+/* As the next number. false: there is no room, or its size is not known. */
+static bool add_resource(struct recording *recording, const char *name, const cJSON *row)
+{
+    char *copy;
+
+    if (recording->count == RESOURCE_TRACE_RESOURCES_MAX || element(row, 2) < 1)
+        return false;
+    copy = strdup(name);
+    if (copy == NULL)
+        return false;
+    fprintf(recording->file, "r %u %.0f %.0f %s\n", recording->count, element(row, 2),
+            element(row, 3), name);
+    recording->names[recording->count++] = copy;
+    return true;
 }
 
 static int record_page(struct ctl *ctl, struct recording *recording, double *since)
@@ -138,8 +144,10 @@ static int record_page(struct ctl *ctl, struct recording *recording, double *sin
                 uint32_t index = (uint32_t)element(row, 2);
                 uint32_t number = index < INDICES_MAX ? recording->numbers[index] : 0;
 
-                if (number == 0 || number > recording->count)
-                    continue; /* its size is not known */
+                if (number == 0) { /* its size is not known */
+                    recording->lost++;
+                    continue;
+                }
                 fprintf(recording->file, "%c %.0f %.0f %u\n", element(row, 3) > 0 ? 's' : 'u',
                         element(row, 0), element(row, 1), number - 1);
                 recording->uses++;
