@@ -440,7 +440,6 @@ static void heed_now(void *context, const struct ec_breaker_policy *policy)
 static void heed_at_frame(void *context, const struct ec_breaker_policy *policy)
 {
     struct server *server = context;
-
     const size_t before = server->particle_count;
 
     server->particle_rate = policy->particle_rate;

@@ -25,7 +25,7 @@ struct finding {
 
 /* The results of the requests that the checks look at; NULL: it was not answered. */
 struct doctor {
-    const cJSON *info, *config, *reload, *clock, *clients, *closed, *memory, *report, *breaker;
+    const cJSON *info, *config, *reload, *clock, *clients, *closed, *report, *breaker;
     const cJSON *events, *resources, *log;
     struct finding findings[FINDINGS_MAX];
     size_t count, dropped;

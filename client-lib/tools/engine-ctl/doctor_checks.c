@@ -269,10 +269,11 @@ static void check_connections(struct doctor *doctor)
     struct finding *finding;
     const cJSON *item;
 
-    cJSON_ArrayForEach(item,
-                       json_member(doctor->config, "items")) if (strcmp(json_text(item, "key"),
-                                                                        "control.connections") == 0)
-        limit = json_number(item, "value");
+    cJSON_ArrayForEach(item, json_member(doctor->config, "items"))
+    {
+        if (strcmp(json_text(item, "key"), "control.connections") == 0)
+            limit = json_number(item, "value");
+    }
     if (limit == 0 || count < NEAR_FULL * limit)
         return;
     finding = doctor_find(doctor, SEVERITY_WARNING, "clients", "Nearly all connections are taken");
@@ -286,8 +287,10 @@ static void check_closed(struct doctor *doctor)
     int slow = 0;
     struct finding *finding;
 
-    cJSON_ArrayForEach(closed, json_member(doctor->closed, "items")) slow +=
-        strcmp(json_text(closed, "reason"), "it does not take its answers") == 0;
+    cJSON_ArrayForEach(closed, json_member(doctor->closed, "items"))
+    {
+        slow += strcmp(json_text(closed, "reason"), "it does not take its answers") == 0;
+    }
     if (slow == 0)
         return;
     finding = doctor_find(doctor, SEVERITY_WARNING, "clients",
@@ -356,8 +359,11 @@ static void check_reload(struct doctor *doctor)
     struct finding *finding;
     const char *path = "FILE";
 
-    cJSON_ArrayForEach(file, json_member(doctor->config, "files")) if (json_is_true(file, "read"))
-        path = json_text(file, "path");
+    cJSON_ArrayForEach(file, json_member(doctor->config, "files"))
+    {
+        if (json_is_true(file, "read"))
+            path = json_text(file, "path");
+    }
     cJSON_ArrayForEach(row, json_member(doctor->reload, "errors"))
     {
         finding =

@@ -21,7 +21,6 @@ static const struct {
     { "clock.get", NULL, offsetof(struct doctor, clock) },
     { "client.list", NULL, offsetof(struct doctor, clients) },
     { "client.list", "{\"closed\":true}", offsetof(struct doctor, closed) },
-    { "memory.stats", NULL, offsetof(struct doctor, memory) },
     { "memory.report", NULL, offsetof(struct doctor, report) },
     { "breaker.get", NULL, offsetof(struct doctor, breaker) },
     { "event.stats", NULL, offsetof(struct doctor, events) },

@@ -21,8 +21,8 @@ const char *memory_frame_name(struct symbols *symbols, const cJSON *modules, con
 const char *memory_site_name(struct symbols *symbols, const cJSON *modules, const cJSON *site,
                              char name[SITE_NAME_BYTES]);
 
-/* A table of sites; frames is how many of each stack are shown below its site. signed_bytes: they are
- * changes. */
+/* A table of sites; frames is how many of each stack are shown below its site. changes: the numbers
+ * are differences, with a sign. */
 struct memory_sites_view {
     struct symbols *symbols;
     size_t frames;

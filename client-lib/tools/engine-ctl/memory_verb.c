@@ -177,7 +177,10 @@ static int report(struct ctl *ctl, const char *params, const struct view *view)
         return ctl_call_and_print(ctl, "memory.report", params);
     rc = ctl_call(ctl, "memory.report", params, &answer);
     if (rc == EXIT_DONE) {
-        cJSON_ArrayForEach(process, json_member(answer.tree, "items")) print_process(view, process);
+        cJSON_ArrayForEach(process, json_member(answer.tree, "items"))
+        {
+            print_process(view, process);
+        }
         rc = ctl_flush();
     }
     json_answer_finish(&answer);
@@ -196,7 +199,7 @@ static int watch(struct ctl *ctl, const char *params, const char *text, const st
                         WATCH_S_MAX);
     clock_gettime(CLOCK_MONOTONIC, &next);
     do {
-        if (ctl->terminal)
+        if (ctl->terminal && !ctl->json)
             fputs("\033[H\033[J", stdout); /* to the upper left, and clear */
         rc = report(ctl, params, view);
         next.tv_sec += seconds;
@@ -240,12 +243,14 @@ static int diff(struct ctl *ctl, const struct verb_input *input, const struct vi
         if (rc == EXIT_DONE) {
             const struct memory_sites_view sites = { view->symbols, view->frames, true,
                                                      ctl->colours };
+            char *name = tame(strdup(json_text(answer.tree, "name")));
 
-            printf("%s  client %.0f: what changed in %s\n", json_text(answer.tree, "name"),
+            printf("%s  client %.0f: what changed in %s\n", name,
                    json_number(answer.tree, "client_id"),
                    duration_text(text,
                                  json_number(json_member(answer.tree, "after"), "real_ns") -
                                      json_number(json_member(answer.tree, "before"), "real_ns")));
+            free(name);
             print_changes(view, json_member(answer.tree, "tags"), "  TAG", "tag");
             print_changes(view, json_member(answer.tree, "allocators"), "  ALLOCATOR", "name");
             memory_sites_print(json_member(answer.tree, "sites"),

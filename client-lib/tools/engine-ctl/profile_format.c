@@ -191,7 +191,7 @@ static uint64_t put_location(struct profile *profile, const cJSON *frame)
     struct location *more;
     struct message part = { 0 }, line = { 0 };
     struct symbol symbol = { 0 };
-    char name[SITE_NAME_BYTES], key[64];
+    char name[SITE_NAME_BYTES] = "", key[64];
 
     snprintf(key, sizeof key, "%d+%.40s", index == NULL ? -1 : (int)index->valuedouble, address);
     for (size_t i = 0; i < profile->location_count; i++)
@@ -210,11 +210,12 @@ static uint64_t put_location(struct profile *profile, const cJSON *frame)
     }
     profile->location_count++;
 
-    memory_frame_name(profile->symbols, profile->modules, frame, name);
     if (module != NULL)
         (void)symbols_find(profile->symbols, json_text(module, "path"),
                            json_text(module, "build_id"), strtoull(address, NULL, 16), true,
                            &symbol);
+    if (symbol.function == NULL)
+        memory_frame_name(profile->symbols, profile->modules, frame, name);
     put_function(profile, id, &symbol, name);
     put_number(&line, LINE_FUNCTION, id);
     put_number(&line, LINE_LINE, symbol.line > 0 ? (uint64_t)symbol.line : 0);
@@ -254,7 +255,10 @@ bool profile_write_pprof(FILE *out, const cJSON *process, struct symbols *symbol
     put_value_type(&profile, PROFILE_SAMPLE_TYPE, "alloc_objects", "count");
     put_value_type(&profile, PROFILE_SAMPLE_TYPE, "alloc_space", "bytes");
     put_mappings(&profile);
-    cJSON_ArrayForEach(site, json_member(process, "sites")) put_sample(&profile, site);
+    cJSON_ArrayForEach(site, json_member(process, "sites"))
+    {
+        put_sample(&profile, site);
+    }
     put_value_type(&profile, PROFILE_PERIOD_TYPE, "space", "bytes");
     put_number(&profile.out, PROFILE_PERIOD,
                (uint64_t)json_number(json_member(process, "sampling"), "sample_bytes"));

@@ -34,7 +34,6 @@ struct play {
     uint64_t small_bytes; /* S3-FIFO */
     uint64_t left_bytes;  /* S3-FIFO: that ever left the small queue */
     uint64_t hand;        /* SIEVE: entered of the last one looked at */
-    uint32_t loading;     /* not a victim: room is made for it */
 };
 
 typedef uint32_t victim_fn(struct play *play);
@@ -130,7 +129,6 @@ static bool load(struct play *play, victim_fn *victim, uint32_t index)
 
     if (bytes > play->capacity_bytes)
         return false;
-    play->loading = index;
     while (play->used_bytes + bytes > play->capacity_bytes)
         leave(play, victim(play));
     play->clock++;
@@ -231,6 +229,7 @@ static uint32_t victim_s3(struct play *play)
                 return small;
             }
             item->in_main = true; /* it was used in the small queue */
+            item->count = 0;
             play->small_bytes -= play->trace->resources[small].bytes;
         } else {
             item = &play->items[main];
@@ -239,7 +238,5 @@ static uint32_t victim_s3(struct play *play)
             item->count--;
         }
         item->entered = ++play->clock;
-        if (item->in_main && small != NONE && item == &play->items[small])
-            item->count = 0;
     }
 }

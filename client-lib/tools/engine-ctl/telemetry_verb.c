@@ -5,7 +5,10 @@
 #include "engine-ctl/print.h"
 #include "engine-ctl/verb.h"
 
+#include <assert.h>
 #include <string.h>
+
+#define TOPIC_LIST_BYTES 256
 
 enum { INTERVAL };   /* rows of the options of telemetry tail */
 enum { LAST, STEP }; /* of telemetry history */
@@ -79,13 +82,19 @@ int verb_telemetry_history(struct ctl *ctl, const struct verb_input *input)
 
 static int check_topic(const char *topic)
 {
-    for (unsigned i = 0; i < EC_TOPICS; i++)
-        if (topic == NULL || strcmp(ec_topic_name((enum ec_topic)i), topic) == 0)
+    char known[TOPIC_LIST_BYTES];
+    int used = 0;
+
+    for (unsigned i = 0; i < EC_TOPICS; i++) {
+        const char *name = ec_topic_name((enum ec_topic)i);
+
+        if (topic == NULL || strcmp(name, topic) == 0)
             return EXIT_DONE;
-    return ctl_fail(EXIT_USAGE,
-                    "there is no topic %s; there are memory, clock, event, breaker, resource, "
-                    "control",
-                    topic);
+        used +=
+            snprintf(known + used, sizeof known - (size_t)used, "%s%s", i > 0 ? ", " : "", name);
+        assert(used < TOPIC_LIST_BYTES);
+    }
+    return ctl_fail(EXIT_USAGE, "there is no topic %s; there are %s", topic, known);
 }
 
 static void add_topic(cJSON *params, const char *topic)
@@ -121,9 +130,11 @@ static void print_history(const struct ctl *ctl, const cJSON *result)
     struct table table = { .columns = columns, .column_count = 1 };
     const cJSON *name, *item, *value;
 
-    cJSON_ArrayForEach(name, json_member(result, "names")) if (table.column_count < 16 &&
-                                                               cJSON_IsString(name))
-        columns[table.column_count++] = (struct column) { name->valuestring, true };
+    cJSON_ArrayForEach(name, json_member(result, "names"))
+    {
+        if (table.column_count < 16 && cJSON_IsString(name))
+            columns[table.column_count++] = (struct column) { name->valuestring, true };
+    }
     cJSON_ArrayForEach(item, json_member(result, "items"))
     {
         size_t column = 0;
