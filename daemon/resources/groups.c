@@ -102,7 +102,10 @@ int group_undefine(struct resources *resources, struct group *group, struct ec_e
     int rc = group_may_undefine(group, why);
 
     if (rc == EC_OK) {
+        graves_hold(resources);
         group_leave(resources, group);
+        leaving_check(resources); /* orders of games for its members ended with it */
+        graves_release(resources);
         succession_note(resources);
     }
     return rc;
@@ -454,7 +457,6 @@ static void group_leave(struct resources *resources, struct group *group)
     group->count = 0;
     group->next_grave = resources->group_graves;
     resources->group_graves = group;
-    leaving_check(resources);
     graves_release(resources);
 }
 
