@@ -17,8 +17,10 @@
  * huge page. */
 #define RESERVE_STEP_BYTES HEAP_HUGE_BYTES
 
-/* No more ranges are taken at once, so no more can be on their way back. */
-#define ORDERS EC_RESOURCES_MAX
+/* Each entry of the directory has a content at most, and each resource a load that is not taken over yet;
+ * so no more ranges are taken at once, nor on their way back. */
+#define RANGES_MAX (2 * EC_RESOURCES_MAX)
+#define ORDERS RANGES_MAX
 
 struct heap_order {
     uint64_t offset;
@@ -40,7 +42,7 @@ int asset_heap_init(struct asset_heap *heap, int fd, uint64_t bytes, struct ec_e
 
     *heap = (struct asset_heap) { .fd = fd, .bytes = bytes };
     heap->capacity = (bytes - header) & ~(uint64_t)(HEAP_PAGE_BYTES - 1);
-    rc = heap_ranges_init(&heap->ranges, header, heap->capacity, EC_RESOURCES_MAX, why);
+    rc = heap_ranges_init(&heap->ranges, header, heap->capacity, RANGES_MAX, why);
     if (rc < 0)
         return rc;
     pthread_mutex_init(&heap->lock, NULL); /* these never fail with default attributes */
