@@ -62,20 +62,15 @@ static void rows_free(struct rows *rows)
 int mounts_create(const struct mounts_desc *desc, struct mounts **mounts, struct ec_error *why)
 {
     struct mounts *made = calloc(1, sizeof *made);
-    int rc;
 
     *mounts = NULL;
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for the search path");
     made->desc = *desc;
     made->end = &made->first;
-    rc = decode_server_start(desc->nursery, NULL, 0, desc->seconds, &made->server, why);
-    if (rc == EC_OK && uv_async_init(desc->loop, &made->wake, on_wake) < 0)
-        rc = ec_fail(why, EC_ERR_SYSTEM, "no wake-up for the search path");
-    if (rc < 0) {
-        decode_server_release(made->server);
+    if (uv_async_init(desc->loop, &made->wake, on_wake) < 0) {
         free(made);
-        return rc;
+        return ec_fail(why, EC_ERR_SYSTEM, "no wake-up for the search path");
     }
     made->wake.data = made;
     *mounts = made;
@@ -296,14 +291,13 @@ static int find(const struct rows *rows, const struct search_mount *mount, struc
     return EC_AGAIN;
 }
 
-int mounts_add_list(struct mounts *mounts, const char *list, struct ec_error *why)
+int mounts_begin(struct mounts *mounts, const char *list, struct ec_error *why)
 {
     char *copy = strdup(list), *rest = copy, *path;
     struct rows rows = { 0 };
-    struct decode_server *server;
     int rc = EC_OK;
 
-    assert(mounts->rows.count == 0 && mounts->first == NULL);
+    assert(mounts->server == NULL && mounts->first == NULL);
     rows.at = calloc(MOUNTS_MAX, sizeof *rows.at);
     if (copy == NULL || rows.at == NULL)
         rc = ec_fail(why, EC_ERR_MEMORY, "no memory");
@@ -318,15 +312,13 @@ int mounts_add_list(struct mounts *mounts, const char *list, struct ec_error *wh
             rc = ec_fail(why, EC_ERR_MEMORY, "no memory");
     }
     free(copy);
-    if (rc == EC_OK && rows.count > 0)
+    if (rc == EC_OK)
         rc = decode_server_start(mounts->desc.nursery, rows.at, rows.count, mounts->desc.seconds,
-                                 &server, why);
-    if (rc < 0 || rows.count == 0) {
+                                 &mounts->server, why);
+    if (rc < 0) {
         rows_free(&rows);
         return rc;
     }
-    decode_server_release(mounts->server);
-    mounts->server = server;
     mounts->rows = rows;
     return EC_OK;
 }

@@ -31,9 +31,7 @@ struct mounts_desc {
     void *context;
 };
 
-/* Nothing is mounted; a server runs. Waits for its start.
- *
- * Returns EC_OK, EC_ERR_MEMORY or EC_ERR_SYSTEM. */
+/* Nothing is mounted, and no server runs before mounts_begin. Returns EC_OK, EC_ERR_MEMORY or EC_ERR_SYSTEM. */
 int mounts_create(const struct mounts_desc *desc, struct mounts **mounts, struct ec_error *why);
 /* Waits for the change that goes on; nobody is told of the others. Its memory goes with the next turn of
  * the loop. Accepts NULL. */
@@ -59,9 +57,11 @@ int mounts_refresh(struct mounts *mounts, mounts_done_fn *done, void *context,
                    struct ec_error *why);
 /* Whoever waits with this context is not told any more; the change is made all the same. */
 void mounts_forget(struct mounts *mounts, const void *context);
-/* The same as mounts_add for a list of paths separated by colons, while the daemon starts: all of it,
- * at once. */
-int mounts_add_list(struct mounts *mounts, const char *list, struct ec_error *why);
+/* While the daemon starts: the search path to begin with, a list of host paths separated by colons or "", and
+ * its server, which is waited for.
+ *
+ * Returns EC_OK, EC_ERR_LIMIT, EC_ERR_MEMORY or what decode_server_start returns. */
+int mounts_begin(struct mounts *mounts, const char *list, struct ec_error *why);
 
 /* The search path in order; NULL after the last. */
 const struct search_mount *mounts_at(const struct mounts *mounts, unsigned index);

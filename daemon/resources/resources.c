@@ -20,7 +20,7 @@
 #include "resources/succession.h"
 #include "segment/references.h"
 
-static int mounts_begin(struct resources *resources, struct ec_error *why);
+static int search_path_begin(struct resources *resources, struct ec_error *why);
 static int workers_begin(struct resources *resources, struct ec_error *why);
 static void on_search_path_changed(void *context, struct decode_server *server);
 static int define_configured(struct resources *resources, const char *list, struct ec_error *why);
@@ -88,7 +88,7 @@ int resources_post_init(struct services *services, struct ec_error *why)
              resources->membarrier ? "membarrier" : "fences in the games");
     rc = freeing_create(services->loop, &resources->heap, &resources->freeing, why);
     if (rc == EC_OK)
-        rc = mounts_begin(resources, why);
+        rc = search_path_begin(resources, why);
     if (rc == EC_OK)
         rc = workers_begin(resources, why);
     if (rc == EC_OK && config_boolean(services->config, EC_CONFIG_resource_hot_reload))
@@ -155,7 +155,7 @@ uint64_t resources_evict(struct resources *resources, uint64_t bytes, struct ec_
 }
 
 /* Wrong paths in the configuration refuse the start. */
-static int mounts_begin(struct resources *resources, struct ec_error *why)
+static int search_path_begin(struct resources *resources, struct ec_error *why)
 {
     const struct services *services = resources->services;
     const struct mounts_desc desc = {
@@ -169,8 +169,8 @@ static int mounts_begin(struct resources *resources, struct ec_error *why)
 
     if (rc < 0)
         return rc;
-    rc = mounts_add_list(resources->mounts,
-                         config_string(services->config, EC_CONFIG_resource_mounts), why);
+    rc = mounts_begin(resources->mounts, config_string(services->config, EC_CONFIG_resource_mounts),
+                      why);
     return rc < 0 ? ec_error_prefix(why, rc, "resource.mounts") : EC_OK;
 }
 
