@@ -4,11 +4,9 @@
 #include "daemon/heritage.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -17,6 +15,7 @@
 #include "daemon/heritage_text.h"
 #include "daemon/log.h"
 #include "daemon/services.h"
+#include "daemon/state_file.h"
 #include "proto/line.h"
 
 #define ID_BLOCK 256u
@@ -26,7 +25,7 @@
 #define PATH_BYTES (EC_SOCKET_PATH_BYTES + 512)
 
 struct heritage {
-    char path[PATH_BYTES], fresh_path[PATH_BYTES]; /* the file, and the one that takes its place */
+    char path[PATH_BYTES];
     bool existed;
     uint64_t instance_before;
     uint32_t last_id_before[HERITAGE_IDS];
@@ -40,7 +39,6 @@ struct heritage {
 
 static void load(struct heritage *heritage);
 static void save(struct heritage *heritage);
-static int replace(const struct heritage *heritage, const char *text, size_t bytes);
 static void on_retry(uv_timer_t *timer);
 static void on_closed(uv_handle_t *handle);
 
@@ -88,8 +86,6 @@ int heritage_create(const char *path, struct heritage **heritage, struct ec_erro
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for the heritage");
     snprintf(made->path, sizeof made->path, "%s", path);
-    snprintf(made->fresh_path, sizeof made->fresh_path, "%.*s.new", (int)sizeof made->path - 8,
-             path);
     load(made);
     made->content.runs += made->existed;
     *heritage = made;
@@ -219,43 +215,13 @@ void heritage_lease_remove(struct heritage *heritage, uint32_t client_id)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* The whole file, NUL-terminated; caller frees. NULL: there is none, or *why says what is wrong. */
-static char *read_file(const char *path, size_t *bytes, struct ec_error *why)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    char *text = NULL;
-    struct stat st;
-    ssize_t got;
-
-    *bytes = 0;
-    if (fd < 0) {
-        if (errno != ENOENT)
-            ec_fail(why, EC_ERR_SYSTEM, "%s", strerror(errno));
-        return NULL;
-    }
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > FILE_BYTES_MAX) {
-        ec_fail(why, EC_ERR_SIZE, "no file of at most %u bytes", FILE_BYTES_MAX);
-    } else if (st.st_uid != geteuid()) {
-        ec_fail(why, EC_ERR_PERMISSION, "it belongs to uid %u", (unsigned)st.st_uid);
-    } else {
-        text = malloc((size_t)st.st_size + 1);
-        while (text != NULL && *bytes < (size_t)st.st_size &&
-               (got = read(fd, text + *bytes, (size_t)st.st_size - *bytes)) > 0)
-            *bytes += (size_t)got;
-        if (text != NULL)
-            text[*bytes] = '\0';
-    }
-    close(fd);
-    return text;
-}
-
 static void load(struct heritage *heritage)
 {
     char boot_id[BOOT_ID_BYTES];
     struct heritage_content found = { 0 };
     struct ec_error why = { 0 };
     size_t bytes;
-    char *text = read_file(heritage->path, &bytes, &why);
+    char *text = state_file_read(heritage->path, FILE_BYTES_MAX, &bytes, &why);
     int rc = text != NULL ? heritage_content_read(text, bytes, &found, &why) : EC_ERR_NOT_FOUND;
 
     free(text);
@@ -287,8 +253,9 @@ static void save(struct heritage *heritage)
         return;
     ec_json_writer_init_growing(&writer, ec_json_grow_heap, NULL, FILE_BYTES_MAX);
     heritage_content_write(&heritage->content, &writer);
-    rc = ec_json_writer_status(&writer) == EC_OK ? replace(heritage, writer.base, writer.bytes)
-                                                 : ENOMEM;
+    rc = ec_json_writer_status(&writer) == EC_OK
+             ? state_file_replace(heritage->path, writer.base, writer.bytes)
+             : ENOMEM;
     free(writer.base);
     if (rc != 0 && !heritage->is_behind)
         log_warning("heritage",
@@ -298,30 +265,6 @@ static void save(struct heritage *heritage)
     if (rc == 0 && heritage->is_behind)
         log_info("heritage", "%s is written again", heritage->path);
     heritage->is_behind = rc != 0;
-}
-
-/* All of the new text or all of the old one is under the name, whenever this process is killed. No
- * fsync: after a crash of the host the file is of another boot. Returns 0 or an errno. */
-static int replace(const struct heritage *heritage, const char *text, size_t bytes)
-{
-    int fd =
-        open(heritage->fresh_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    size_t written = 0;
-    ssize_t n = 0;
-    int rc;
-
-    if (fd < 0)
-        return errno;
-    while (written < bytes && (n = write(fd, text + written, bytes - written)) > 0)
-        written += (size_t)n;
-    rc = written == bytes ? 0 : n < 0 ? errno : ENOSPC;
-    if (close(fd) < 0 && rc == 0)
-        rc = errno;
-    if (rc == 0 && rename(heritage->fresh_path, heritage->path) < 0)
-        rc = errno;
-    if (rc != 0)
-        unlink(heritage->fresh_path);
-    return rc;
 }
 
 static void on_retry(uv_timer_t *timer)

@@ -1,13 +1,11 @@
 /* succession.c - see succession.h. */
 #include "resources/succession.h"
 
-#include <fcntl.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "clients/clients.h"
 #include "daemon/fd_store.h"
@@ -15,6 +13,7 @@
 #include "daemon/log.h"
 #include "daemon/segments.h"
 #include "daemon/services.h"
+#include "daemon/state_file.h"
 #include "foundation/json/json_scan.h"
 #include "foundation/json/json_writer.h"
 #include "proto/handle.h"
@@ -29,7 +28,7 @@
 #define NAME_BYTES 4096 /* of a path in a row */
 
 struct succession {
-    char path[PATH_BYTES], fresh_path[PATH_BYTES];
+    char path[PATH_BYTES];
     uv_timer_t timer;
     struct resources *resources;
 };
@@ -82,33 +81,19 @@ static void write_all(const struct resources *resources, struct ec_json_writer *
     ec_json_line_end(w);
 }
 
-/* All of it or what was there before. No fsync: it holds for as long as the descriptors are kept. */
-static bool replace(const struct succession *succession, const char *text, size_t bytes)
-{
-    int fd =
-        open(succession->fresh_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    size_t written = 0;
-    ssize_t n;
-
-    if (fd < 0)
-        return false;
-    while (written < bytes && (n = write(fd, text + written, bytes - written)) > 0)
-        written += (size_t)n;
-    if (close(fd) == 0 && written == bytes && rename(succession->fresh_path, succession->path) == 0)
-        return true;
-    unlink(succession->fresh_path);
-    return false;
-}
-
 static void write_now(struct succession *succession)
 {
     struct ec_json_writer w;
+    int rc;
 
     ec_json_writer_init_growing(&w, ec_json_grow_heap, NULL, FILE_BYTES_MAX);
     write_all(succession->resources, &w);
-    if (ec_json_writer_status(&w) < 0 || !replace(succession, w.base, w.bytes))
-        log_warning(RESOURCES_MODULE, "cannot write %s: a daemon after this one would lose assets",
-                    succession->path);
+    rc = ec_json_writer_status(&w) == EC_OK ? state_file_replace(succession->path, w.base, w.bytes)
+                                            : ENOMEM;
+    if (rc != 0)
+        log_warning(RESOURCES_MODULE,
+                    "cannot write %s: %s; a daemon after this one would lose assets",
+                    succession->path, strerror(rc));
     free(w.base);
 }
 
@@ -267,26 +252,6 @@ int succession_read(struct resources *resources, const char *text, unsigned long
     return rc;
 }
 
-static char *read_file(const char *path, size_t *bytes)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    char *text = NULL;
-    struct stat st;
-    ssize_t got;
-
-    *bytes = 0;
-    if (fd < 0)
-        return NULL;
-    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-        st.st_size <= FILE_BYTES_MAX)
-        text = malloc((size_t)st.st_size + 1);
-    while (text != NULL && *bytes < (size_t)st.st_size &&
-           (got = read(fd, text + *bytes, (size_t)st.st_size - *bytes)) > 0)
-        *bytes += (size_t)got;
-    close(fd);
-    return text;
-}
-
 /* ---- taking over the directory --------------------------------------------------------------- */
 
 /* What an entry says of its bytes. This program wrote it, but may have been killed while it did. */
@@ -436,13 +401,13 @@ static void inherit(struct resources *resources)
 {
     struct ec_error why = { 0 };
     size_t bytes;
-    char *text = read_file(resources->succession->path, &bytes);
+    char *text = state_file_read(resources->succession->path, FILE_BYTES_MAX, &bytes, &why);
 
     if (text == NULL || succession_read(resources, text, bytes,
                                         heritage_instance(resources->services->heritage), &why) < 0)
-        log_warning(RESOURCES_MODULE,
-                    "%s: %s; assets of the last run stay only while they are held",
-                    resources->succession->path, text != NULL ? why.text : "it is not there");
+        log_warning(
+            RESOURCES_MODULE, "%s: %s; assets of the last run stay only while they are held",
+            resources->succession->path, why.text[0] != '\0' ? why.text : "it is not there");
     free(text);
     adopt_directory(resources);
     settle_groups(resources);
@@ -464,8 +429,6 @@ void succession_begin(struct resources *resources)
     resources->succession->resources = resources;
     snprintf(resources->succession->path, PATH_BYTES, "%.*s" SUFFIX, PATH_BYTES - 32,
              services->socket_path);
-    snprintf(resources->succession->fresh_path, PATH_BYTES, "%.*s.new", PATH_BYTES - 8,
-             resources->succession->path);
     uv_timer_init(services->loop, &resources->succession->timer);
     resources->succession->timer.data = resources->succession;
     uv_unref((uv_handle_t *)&resources->succession->timer);
