@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/un.h>
 #include <time.h>
@@ -54,6 +55,8 @@ struct notification {
 
 struct ec_connection {
     int socket_fd;
+    dev_t socket_device; /* what stands under that number, as long as the program leaves it there */
+    ino_t socket_inode;
     int stop_fd; /* eventfd: ends the service thread; -1: there is none */
     uint32_t timeout_ms;
     char path[EC_SOCKET_PATH_BYTES + 1];
@@ -89,6 +92,7 @@ static bool pause_before_try(struct ec_connection *connection);
 static int try_again(struct ec_connection *connection);
 static void begin_pause(struct ec_connection *connection);
 static void put_descriptor(struct ec_connection *connection, int fd);
+static void note_socket(struct ec_connection *connection);
 static bool may_call(const struct ec_connection *connection);
 static int open_socket(const char *path, int *fd, struct ec_error *why);
 static int init_waiting(struct ec_connection *connection, struct ec_error *why);
@@ -145,6 +149,7 @@ int ec_connection_create(const struct ec_connection_desc *desc, struct ec_connec
         ec_connection_destroy(made);
         return rc;
     }
+    note_socket(made);
     memcpy(made->path, desc->socket_path, strlen(desc->socket_path) + 1); /* it was connected to */
     made->pause_ns = PAUSE_FIRST_NS;
     atomic_store_explicit(&made->state, OPEN, memory_order_relaxed);
@@ -247,13 +252,24 @@ bool ec_connection_is_open(const struct ec_connection *connection)
     return atomic_load_explicit(&connection->state, memory_order_acquire) == OPEN;
 }
 
+bool ec_connection_has_descriptors(const struct ec_connection *connection)
+{
+    struct stat st;
+
+    return fstat(connection->socket_fd, &st) == 0 && st.st_dev == connection->socket_device &&
+           st.st_ino == connection->socket_inode;
+}
+
 void ec_connection_abandon(struct ec_connection *connection)
 {
+    const bool has_descriptors = ec_connection_has_descriptors(connection);
+
     atomic_store_explicit(&connection->state, CLOSED, memory_order_relaxed);
     connection->kept = false;
-    close(connection->socket_fd);
+    if (has_descriptors)
+        close(connection->socket_fd);
     connection->socket_fd = -1;
-    if (connection->stop_fd >= 0)
+    if (has_descriptors && connection->stop_fd >= 0)
         close(connection->stop_fd);
     connection->stop_fd = -1; /* the service thread did not come along */
 }
@@ -564,10 +580,20 @@ static void put_descriptor(struct ec_connection *connection, int fd)
     pthread_mutex_lock(&connection->send_mutex);
     pthread_mutex_lock(&connection->mutex);
     dup3(fd, connection->socket_fd, O_CLOEXEC); /* cannot fail: both are open */
+    note_socket(connection);
     connection->generation++;
     pthread_mutex_unlock(&connection->mutex);
     pthread_mutex_unlock(&connection->send_mutex);
     close(fd);
+}
+
+static void note_socket(struct ec_connection *connection)
+{
+    struct stat st = { 0 };
+
+    (void)fstat(connection->socket_fd, &st);
+    connection->socket_device = st.st_dev;
+    connection->socket_inode = st.st_ino;
 }
 
 /* When the next try is due. The pauses of many clients of one daemon are not to end at once, so up to a

@@ -65,6 +65,10 @@ bool ec_connection_is_open(const struct ec_connection *connection);
 /* How often it was made again. What a call arranged counts only if this is the same before and after. */
 uint64_t ec_connection_generation(struct ec_connection *connection);
 
+/* false: the program closed all descriptors, as those that become daemons do, and the numbers may be
+ * somebody else's: none may be closed, and nothing else be done with this. Thread: signal. */
+bool ec_connection_has_descriptors(const struct ec_connection *connection);
+
 /* In a forked child: close the descriptors and fail all later calls; the parent's connection stands.
  * Thread: the one that forked; no lock is taken. */
 void ec_connection_abandon(struct ec_connection *connection);

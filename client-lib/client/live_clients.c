@@ -87,6 +87,12 @@ static void after_fork_in_child(void)
 /* Only what is allowed between fork and exec: no lock, no allocation. */
 static void abandon(struct ec_client *client)
 {
+    if (client->connection != NULL && !ec_connection_has_descriptors(client->connection)) {
+        client->doorbell = (struct ec_doorbell) { -1, -1 };
+        client->cursors.fd = -1;
+        if (!client->own_is_lent)
+            client->own.fd = -1;
+    }
     if (client->connection != NULL)
         ec_connection_abandon(client->connection);
     ec_doorbell_finish(&client->doorbell);

@@ -138,7 +138,6 @@ uint64_t account_slow(struct preload_thread *thread, uint64_t bytes)
 
 bool account_renew_segment(bool forked)
 {
-    struct ec_segment old = preload.segment;
     const size_t bytes = sizeof(struct ec_client_segment);
     struct ec_client_segment *base = preload.own;
     void *fresh;
@@ -160,8 +159,6 @@ bool account_renew_segment(bool forked)
         return false;
     if (preload.segment.base != NULL)
         preload.segment.base = base;
-    if (forked && old.base != NULL)
-        close(old.fd);
     return preload.segment.base != NULL;
 }
 

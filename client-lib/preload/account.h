@@ -112,7 +112,8 @@ void account_become_own(void);
 uint64_t account_slow(struct preload_thread *thread, uint64_t bytes);
 
 /* A copy of the segment in a new memfd takes the place of the old one at the same address: in a forked
- * child, and when the program closed the descriptor. false: no memfd; then a private copy. */
+ * child, and when the program closed the descriptor. The old descriptor is left as it is. false: no memfd;
+ * then a private copy. */
 bool account_renew_segment(bool forked);
 
 #endif

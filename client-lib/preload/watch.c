@@ -39,7 +39,7 @@ struct watch {
     struct file_identity {
         dev_t device;
         ino_t inode;
-    } segment, socket;
+    } segment;
 };
 
 static struct watch watch;
@@ -103,10 +103,13 @@ static uint64_t sample_setting(void)
 /* No lock is held across a fork: that of the sink is taken at the start only. */
 static void after_fork_in_child(void)
 {
-    const int code = errno;
+    const int code = errno, fd = preload.segment.fd;
+    const bool is_open = preload.segment.base != NULL && is_identity_of(fd, &watch.segment);
 
     account_renew_segment(true);
-    watch.client = NULL; /* the fork handlers of the library have closed what it had open */
+    if (is_open)
+        close(fd);
+    watch.client = NULL; /* the fork handlers of the library close what it has open */
     watch.has_thread = false;
     watch.begin_ms = BEGIN_MS;
     start();
@@ -167,7 +170,6 @@ static void connect_to_daemon(void)
         return;
     }
     watch.retry_ms = RETRY_MS_MIN;
-    watch.socket = identity_of(ec_client_fd(watch.client));
     ec_breaker_on_change(watch.client, &(struct ec_breaker_watch) { .fn = on_breaker,
                                                                     .context = watch.client,
                                                                     .immediate = true });
@@ -182,13 +184,12 @@ static void serve(void)
     rc = poll(&wait, 1, LOOK_MS);
     /* A program that closes all descriptors, as daemons do, also closes this one, and the number soon
      * belongs to somebody else: then nothing of the client may be touched any more. */
-    if (!is_identity_of(wait.fd, &watch.socket)) {
+    if (!ec_connection_has_descriptors(watch.client->connection)) {
         watch.client = NULL;
         return;
     }
     if (rc > 0)
         (void)ec_client_dispatch(watch.client); /* without a daemon it looks for the next one */
-    watch.socket = identity_of(wait.fd);        /* which has the same number */
 }
 
 /* From level 2 on, what the C library keeps goes back to the system. */

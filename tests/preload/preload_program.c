@@ -6,7 +6,8 @@
  *   grow BYTES           one block by realloc, kilobyte by kilobyte; checked and freed
  *   threads COUNT        so many one after the other, and as many at once; each frees what another
  *                        one allocated
- *   fork                 the child allocates 1,000 x 1,000 bytes, says so, and waits for a line, too
+ *   fork                 the child allocates 1,000 x 1,000 bytes, says so, and waits for a line, too; after
+ *                        `close` it looks first whether it has all that the program opened since
  *   exec WORD...         become the program WORD
  *   late LIBRARY         dlopen it
  *   close                close all descriptors from 3 on, as daemons do
@@ -16,6 +17,7 @@
  *
  * Ends with 0 when all was right. */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -35,6 +37,7 @@
     } while (0)
 
 #define THREADS_MAX 256
+#define TAKEN_END 32 /* descriptors up to this one are taken after `close` */
 
 static void *volatile kept; /* the newest block: each begins with a pointer to the one before */
 
@@ -182,6 +185,14 @@ static void wait_for_line(void)
     CHECK(fgets(line, sizeof line, stdin) != NULL);
 }
 
+static bool has_taken_numbers; /* of the descriptors that were closed */
+
+static void check_descriptors(void)
+{
+    for (int fd = 3; fd < TAKEN_END; fd++)
+        CHECK(fcntl(fd, F_GETFD) >= 0);
+}
+
 static void fork_child(void)
 {
     const pid_t child = fork();
@@ -189,6 +200,8 @@ static void fork_child(void)
 
     CHECK(child >= 0);
     if (child == 0) {
+        if (has_taken_numbers)
+            check_descriptors();
         for (unsigned i = 0; i < 1000; i++)
             keep(1000);
         wait_for_line();
@@ -208,8 +221,9 @@ static void descriptors_closed(void)
 {
     for (int fd = 3; fd < 1024; fd++)
         close(fd);
-    for (int fd = 3; fd < 32; fd++) /* and their numbers are somebody else's now */
+    for (int fd = 3; fd < TAKEN_END; fd++) /* and their numbers are somebody else's now */
         CHECK(dup(0) >= 0);
+    has_taken_numbers = true;
 }
 
 int main(int argc, char **argv)
