@@ -16,7 +16,7 @@ help: ## this list
 run: packages-build packages-sample build-release ## daemon, two sample games and a live summary; RUN_SECONDS=5 ends it
 	@client-lib/examples/run-demo
 
-test: packages-build packages-test packages-sample ## build and test in every form: compilers, sanitizers, models, fuzzers
+test: packages-build packages-test packages-package packages-sample ## build and test in every form: compilers, sanitizers, models, fuzzers
 	@.ci/test
 
 soak: packages-build packages-test build-development build-asan build-fuzz ## the long forms: SOAK_EVENTS to four readers, SOAK_OPERATIONS of eight threads on a pool, SOAK_KILL_ROUNDS, SOAK_STORM_S of resources, SOAK_ROUNDS of integration, SOAK_FUZZ_S each fuzzer
@@ -40,7 +40,7 @@ install: packages-build ## into DESTDIR and PREFIX (default /usr/local)
 	@cmake --install build/release
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" -eq 0 ]; then ldconfig; fi
 
-deb: packages-build ## Debian packages in build/package: daemon, library, dev, tools
+deb: packages-build packages-package ## Debian packages in build/package: daemon, library, dev, tools
 	@cmake --preset package >/dev/null
 	@cmake --build --preset package
 	@cd build/package && cpack -G DEB >/dev/null && ls *.deb
