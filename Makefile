@@ -19,7 +19,7 @@ run: packages-build packages-sample build-release ## daemon, two sample games an
 test: packages-build packages-test packages-package packages-sample ## build and test in every form: compilers, sanitizers, models, fuzzers
 	@.ci/test
 
-soak: packages-build packages-test build-development build-asan build-fuzz ## the long forms: SOAK_EVENTS to four readers, SOAK_OPERATIONS of eight threads on a pool, SOAK_KILL_ROUNDS, SOAK_STORM_S of resources, SOAK_ROUNDS of integration, SOAK_FUZZ_S each fuzzer
+soak: packages-build packages-test packages-sample build-development build-asan build-fuzz ## the long forms: SOAK_EVENTS to four readers, SOAK_OPERATIONS of eight threads on a pool, SOAK_KILL_ROUNDS, SOAK_STORM_S of resources, SOAK_ROUNDS of integration, SOAK_FUZZ_S each fuzzer
 	EC_BIN_DIR=$(CURDIR)/build/development/bin EC_EVENTS=$(SOAK_EVENTS) EC_KILL_ROUNDS=$(SOAK_KILL_ROUNDS) \
 		build/development/tests/integration/integration-event_delivery
 	EC_POOL_OPERATIONS=$(SOAK_OPERATIONS) CK_DEFAULT_TIMEOUT=600 \
