@@ -233,7 +233,7 @@ static void climb_to_term(struct term_climb *term, struct earlyoom *earlyoom)
                  fill(memory, &touched, term->group, LIMIT_BYTES / 1000 * MARK_PERMILLE - 1,
                       term->climb->bytes_per_s, earlyoom));
     for (unsigned i = 0; i < TERM_S * 1000 && atomic_load(&term->term_ns) == 0; i++)
-        usleep(1000);
+        usleep(1000); /* the signal, which ends it, says when by itself */
     _exit(0);
 }
 
@@ -349,7 +349,7 @@ static void measure_timer(const void *context)
     while (bench_next()) {
         used_ns = process_ns(pid);
         begin_ns = bench_ns();
-        sleep(2);
+        sleep(2); /* what is measured */
         bench_answer((process_ns(pid) - used_ns) / (double)(bench_ns() - begin_ns) * 100, 0);
     }
     kill(pid, SIGKILL);

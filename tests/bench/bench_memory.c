@@ -527,7 +527,7 @@ static void frames_for(struct ec_client *client, int64_t ns)
         struct ec_frame frame;
 
         ec_frame_begin(client, &frame);
-        nanosleep(&pause, NULL);
+        nanosleep(&pause, NULL); /* a frame */
         ec_frame_end(&frame);
     }
 }

@@ -424,8 +424,7 @@ static void end_servers(struct storm *storm)
                 kill(storm->servers[i].pid, SIGKILL); /* it hangs: counted as killed */
         }
         earlyoom_write(&storm->earlyoom, memory_group_available(&storm->group));
-        usleep(LOOK_NS /
-               1000); /* earlyoom is to be told of the memory at each look, whoever ends */
+        usleep(LOOK_NS / 1000); /* not for an end alone: earlyoom is told at each look */
     }
 }
 
