@@ -209,7 +209,9 @@ void *ec_debug_resize_at(struct ec_debug *debug, void *block, size_t bytes, cons
                          unsigned line)
 {
     struct call call;
-    struct record *record;
+    const struct record *record;
+    size_t old_bytes = 0, align = 0; /* 0 bytes: it is no live block */
+    uint64_t array_count = 0;
     void *moved;
 
     note_call(debug, file, line, CALLER, &call);
@@ -217,16 +219,22 @@ void *ec_debug_resize_at(struct ec_debug *debug, void *block, size_t bytes, cons
         return alloc(debug, 0, bytes, 0, &call.is);
     pthread_mutex_lock(&debug->lock);
     record = record_of(debug, block);
-    pthread_mutex_unlock(&debug->lock);
-    if (record == NULL || record->block.is_freed) {
+    if (record != NULL && !record->block.is_freed) {
+        old_bytes = record->block.bytes;
+        align = record->align;
+        array_count = record->block.array_count;
+    }
+    pthread_mutex_unlock(
+        &debug->lock); /* another thread may free it from here on: a fault of its own */
+    if (old_bytes == 0) {
         free_block(debug, block, &(struct claim) { .any = true },
                    &call.is); /* which tells the fault */
         return NULL;
     }
-    moved = alloc(debug, record->block.array_count, bytes, record->align, &call.is);
+    moved = alloc(debug, array_count, bytes, align, &call.is);
     if (moved == NULL)
         return NULL;
-    memcpy(moved, block, record->block.bytes < bytes ? record->block.bytes : bytes);
+    memcpy(moved, block, old_bytes < bytes ? old_bytes : bytes);
     free_block(debug, block, &(struct claim) { .any = true }, &call.is);
     return moved;
 }
