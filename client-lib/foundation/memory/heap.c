@@ -171,12 +171,7 @@ void ec_heap_stats(const struct ec_heap *heap, struct ec_memory_stats *stats)
 
     ec_slab_stats(heap->slab, stats);
     ec_shared_row_stats(&heap->large, &large);
-    stats->current_bytes += large.current_bytes;
-    stats->peak_bytes += large.peak_bytes;
-    stats->capacity_bytes += large.capacity_bytes;
-    stats->count += large.count;
-    stats->total += large.total;
-    stats->failed += large.failed;
+    ec_memory_stats_add(stats, &large);
 }
 
 /* What has no class, or is no request at all. */

@@ -331,14 +331,7 @@ void ec_object_pool_stats(const struct ec_object_pool *pool, struct ec_memory_st
         struct ec_memory_stats one;
 
         ec_pool_stats(pool->pools[i], &one);
-        stats->current_bytes += one.current_bytes;
-        stats->peak_bytes += one.peak_bytes;
-        stats->capacity_bytes += one.capacity_bytes;
-        stats->count += one.count;
-        stats->total += one.total;
-        stats->failed += one.failed;
-        if (stats->largest_free_bytes < one.largest_free_bytes)
-            stats->largest_free_bytes = one.largest_free_bytes;
+        ec_memory_stats_add(stats, &one);
     }
 }
 

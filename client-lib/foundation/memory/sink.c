@@ -157,6 +157,19 @@ void ec_memory_row_stats(const struct ec_allocator_row *row, struct ec_memory_st
         stats->peak_bytes = stats->current_bytes;
 }
 
+void ec_memory_stats_add(struct ec_memory_stats *sum, const struct ec_memory_stats *one)
+{
+    sum->current_bytes += one->current_bytes;
+    sum->peak_bytes += one->peak_bytes;
+    sum->capacity_bytes += one->capacity_bytes;
+    sum->count += one->count;
+    sum->total += one->total;
+    sum->failed += one->failed;
+    sum->fallbacks += one->fallbacks;
+    if (sum->largest_free_bytes < one->largest_free_bytes)
+        sum->largest_free_bytes = one->largest_free_bytes;
+}
+
 const char *ec_allocator_kind_name(uint32_t kind)
 {
     static const char *const words[] = {

@@ -85,6 +85,9 @@ int ec_memory_sink_space(struct ec_memory_sink *sink, bool in_segment, struct ec
 /* The statistics of an allocator that counts all in its row. */
 void ec_memory_row_stats(const struct ec_allocator_row *row, struct ec_memory_stats *stats);
 
+/* Several allocators seen as one. The peak is the sum of the peaks: the real one is at most that. */
+void ec_memory_stats_add(struct ec_memory_stats *sum, const struct ec_memory_stats *one);
+
 /* "arena"; "unknown" for what is no kind. */
 const char *ec_allocator_kind_name(uint32_t kind);
 

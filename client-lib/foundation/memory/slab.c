@@ -125,7 +125,6 @@ uint64_t ec_slab_trim(struct ec_slab *slab)
     return bytes;
 }
 
-/* The peak is the sum of the classes' peaks: the real one is at most that. */
 void ec_slab_stats(const struct ec_slab *slab, struct ec_memory_stats *stats)
 {
     *stats = (struct ec_memory_stats) { 0 };
@@ -136,14 +135,7 @@ void ec_slab_stats(const struct ec_slab *slab, struct ec_memory_stats *stats)
         if (pool == NULL)
             continue;
         ec_pool_stats(pool, &one);
-        stats->current_bytes += one.current_bytes;
-        stats->peak_bytes += one.peak_bytes;
-        stats->capacity_bytes += one.capacity_bytes;
-        stats->count += one.count;
-        stats->total += one.total;
-        stats->failed += one.failed;
-        if (stats->largest_free_bytes < one.largest_free_bytes)
-            stats->largest_free_bytes = one.largest_free_bytes;
+        ec_memory_stats_add(stats, &one);
     }
 }
 
