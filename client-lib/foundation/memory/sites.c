@@ -59,6 +59,12 @@ void ec_sites_remove(struct ec_sites *sites, uint32_t row, uint64_t bytes, uint6
     atomic_fetch_add_explicit(&sites->tracking->sites[row].bytes_out, bytes, memory_order_relaxed);
 }
 
+/* Of no file there is no line. */
+static uint32_t line_of(const struct ec_site_key *key)
+{
+    return key->file != NULL ? key->line : 0;
+}
+
 static uint32_t depth_of(const struct ec_site_key *key)
 {
     return key->depth < EC_SITE_FRAMES ? key->depth : EC_SITE_FRAMES;
@@ -68,7 +74,7 @@ static uint32_t depth_of(const struct ec_site_key *key)
  * bits. file is hashed by its text, since one literal may have several addresses. */
 static uint64_t hash_of(const struct ec_site_key *key)
 {
-    uint64_t hash = 0x9E3779B97F4A7C15ull ^ ((uint64_t)key->tag << 32 | key->line);
+    uint64_t hash = 0x9E3779B97F4A7C15ull ^ ((uint64_t)key->tag << 32 | line_of(key));
 
     for (uint32_t i = 0; i < depth_of(key); i++)
         hash = (hash ^ key->frames[i]) * 0xFF51AFD7ED558CCDull;
@@ -90,7 +96,7 @@ static uint32_t take(struct ec_sites *sites, const struct ec_site_key *key, uint
                                                   memory_order_relaxed));
     row = &sites->tracking->sites[made];
     row->tag = key->tag;
-    row->line = key->file != NULL ? key->line : 0;
+    row->line = line_of(key);
     row->depth = depth_of(key);
     if (row->depth > 0)
         memcpy(row->frames, key->frames, row->depth * sizeof row->frames[0]);
