@@ -61,9 +61,9 @@ struct ec_client_desc {
 
 /* Connect, say hello, hand up the client's segments and map the daemon's.
  *
- * Returns EC_OK, EC_ERR_PARAM (no name, path over 107 bytes), EC_ERR_SIZE (segment_bytes), EC_ERR_DISCONNECTED (no daemon there),
- *         EC_ERR_VERSION, EC_ERR_PERMISSION, EC_ERR_LAYOUT, EC_ERR_STATE (another time namespace),
- *         EC_ERR_TIMEOUT, EC_ERR_MEMORY, EC_ERR_SYSTEM. */
+ * Returns EC_OK, EC_ERR_PARAM (no name, path over 107 bytes), EC_ERR_SIZE (segment_bytes),
+ *         EC_ERR_DISCONNECTED (no daemon there), EC_ERR_VERSION, EC_ERR_PERMISSION, EC_ERR_LAYOUT,
+ *         EC_ERR_STATE (another time namespace), EC_ERR_TIMEOUT, EC_ERR_MEMORY, EC_ERR_SYSTEM. */
 EC_API int ec_client_create(const struct ec_client_desc *desc, struct ec_client **client,
                             struct ec_error *why);
 
