@@ -39,11 +39,18 @@ EC_API int ec_tracking_start(struct ec_client *client, uint64_t sample_bytes, st
 /* Choose no more. Blocks that were chosen still leave their sites when they are freed. */
 EC_API void ec_tracking_stop(struct ec_client *client);
 
-/* Say where the next allocation of this thread stands. file is a literal. */
+/* Say where the next allocation of this thread stands; file is a literal, or NULL: nothing is said. */
 EC_API void ec_tracking_here(const char *file, uint32_t line);
 
-/* An allocation that is shown by file and line. The allocation is evaluated once. */
-#define EC_SITE(allocation) (ec_tracking_here(__FILE__, __LINE__), (allocation))
+/* An allocation that is shown by file and line, and no later one, should nobody look at this one. The
+ * allocation is evaluated once; inside of functions only. */
+#define EC_SITE(allocation)                                                                        \
+    __extension__({                                                                                \
+        __typeof__(allocation) ec_site_made_ =                                                     \
+            (ec_tracking_here(__FILE__, __LINE__), (allocation));                                  \
+        ec_tracking_here(0, 0);                                                                    \
+        ec_site_made_;                                                                             \
+    })
 
 /* What is chosen and still held, by site, as lines of text on a descriptor: those that hold most first, at
  * most 64. filter: only sites with this in the name of their source file or of a module on their stack;

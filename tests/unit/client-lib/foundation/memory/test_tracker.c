@@ -80,6 +80,37 @@ START_TEST(a_site_holds_a_block_from_its_allocation_to_its_free)
 }
 END_TEST
 
+START_TEST(what_is_said_of_a_place_is_said_of_one_allocation)
+{
+    struct ec_pool *pool = make_pool(64), *unseen;
+
+    ck_assert_int_eq(
+        ec_pool_create_in(NULL, &(struct ec_pool_desc) { .name = "unseen", .block_bytes = 64 },
+                          &unseen, NULL),
+        EC_OK);
+    ck_assert_ptr_nonnull(EC_SITE(ec_pool_alloc(unseen))); /* nobody hears of it */
+    ck_assert_ptr_nonnull(ec_pool_alloc(pool));
+    ck_assert_uint_eq(tracking->site_count, 1);
+    ck_assert_str_eq(tracking->sites[0].file, "");
+    ec_pool_destroy(unseen);
+    ec_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(a_stack_is_one_site_whatever_was_said_before_of_others)
+{
+    struct ec_pool *pool = make_pool(64);
+
+    for (volatile uint32_t line = 1; line <= 4; line++) { /* volatile: one loop, one stack */
+        ec_tracking_here("place.c", line);
+        ck_assert_ptr_nonnull(ec_pool_alloc(pool));
+        ck_assert_ptr_nonnull(ec_pool_alloc(pool));
+    }
+    ck_assert_uint_eq(tracking->site_count, 4 + 1);
+    ec_pool_destroy(pool);
+}
+END_TEST
+
 START_TEST(what_is_still_out_leaves_its_site_with_its_allocator)
 {
     struct ec_pool *small = make_pool(16), *large = make_pool(65536);
@@ -125,6 +156,8 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_site_holds_a_block_from_its_allocation_to_its_free);
+    tcase_add_test(tcase, what_is_said_of_a_place_is_said_of_one_allocation);
+    tcase_add_test(tcase, a_stack_is_one_site_whatever_was_said_before_of_others);
     tcase_add_test(tcase, what_is_still_out_leaves_its_site_with_its_allocator);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
