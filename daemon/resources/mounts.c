@@ -39,8 +39,8 @@ struct mounts {
     uv_async_t wake; /* the thread has come to its end */
 };
 
-static int change_make(struct mounts *mounts, const struct search_mount *mount,
-                       struct change **change, struct ec_error *why);
+static int change_make(const struct search_mount *mount, struct change **change,
+                       struct ec_error *why);
 static void change_free(struct change *change);
 static int enqueue(struct mounts *mounts, struct change *change);
 static void next_change(struct mounts *mounts);
@@ -110,7 +110,7 @@ int mounts_add(struct mounts *mounts, const struct search_mount *mount, bool app
 
     if (rc != EC_AGAIN)
         return rc;
-    rc = change_make(mounts, mount, &change, why);
+    rc = change_make(mount, &change, why);
     if (rc < 0)
         return rc;
     change->append = append;
@@ -148,13 +148,11 @@ struct decode_server *mounts_server(const struct mounts *mounts)
     return mounts->server;
 }
 
-static int change_make(struct mounts *mounts, const struct search_mount *mount,
-                       struct change **change, struct ec_error *why)
+static int change_make(const struct search_mount *mount, struct change **change,
+                       struct ec_error *why)
 {
     struct change *made;
 
-    if (mounts->rows.count >= MOUNTS_MAX)
-        return ec_fail(why, EC_ERR_LIMIT, "%d directories and archives are mounted", MOUNTS_MAX);
     made = calloc(1, sizeof *made);
     if (made != NULL) {
         made->path = strdup(mount->path);
@@ -265,6 +263,10 @@ static int rows_with(const struct mounts *mounts, struct change *change)
 
     if (!change->is_refresh && (rc = find(&mounts->rows, &added, &change->why)) != EC_AGAIN)
         return rc == EC_OK ? EC_AGAIN : rc;
+    if (!change->is_refresh &&
+        mounts->rows.count >= MOUNTS_MAX) /* now: changes before it have been made */
+        return ec_fail(&change->why, EC_ERR_LIMIT, "%d directories and archives are mounted",
+                       MOUNTS_MAX);
     change->rows.at = calloc(mounts->rows.count + 1, sizeof *change->rows.at);
     if (change->rows.at == NULL)
         return ec_fail(&change->why, EC_ERR_MEMORY, "no memory for the search path");

@@ -48,8 +48,8 @@ int mounts_may_add(const struct mounts *mounts, const struct search_mount *mount
 /* Add a directory or archive, searched last or (append false) first.
  *
  * Returns EC_AGAIN (done is called), EC_OK (it is there; done is not called), what mounts_may_add
- *         returns, EC_ERR_LIMIT or EC_ERR_MEMORY. done may get these too, or what
- *         decode_server_start returns. */
+ *         returns, or EC_ERR_MEMORY. done may get these too, EC_ERR_LIMIT (MOUNTS_MAX are there) or
+ *         what decode_server_start returns. */
 int mounts_add(struct mounts *mounts, const struct search_mount *mount, bool append,
                mounts_done_fn *done, void *context, struct ec_error *why);
 /* Open everything again: an archive has changed. Returns EC_AGAIN or EC_ERR_MEMORY. */
