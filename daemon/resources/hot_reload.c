@@ -25,6 +25,9 @@ static void on_refreshed(void *context, int rc, const struct ec_error *why);
 static void reload_all(struct resources *resources, const struct file_changes *changes);
 static void take_result(struct resources *resources, struct resource *resource,
                         struct load_job *job);
+static void failed(struct resources *resources, const struct resource *resource,
+                   const char *reason);
+static bool may_replace(const struct resources *resources, const struct resource *resource);
 static void replace(struct resources *resources, struct resource *resource,
                     struct content *content);
 static void announce(struct resources *resources, const struct resource *resource,
@@ -176,16 +179,18 @@ static void take_result(struct resources *resources, struct resource *resource,
     if (job->rc == EC_AGAIN)
         return;
     if (job->rc < 0) {
-        log_warning(RESOURCES_MODULE, "resource %s changed and cannot be loaded: %s",
-                    resource->name, job->why.text);
-        counters_add(resources->services->counters, EC_COUNTER_resources_failed, 1);
-        announce(resources, resource, handle, "failed");
+        failed(resources, resource, job->why.text);
         return;
     }
     content = content_take(&resources->contents, &job->digest, &job->decoded, job->offset);
-    if (content == NULL || content == resource->content) { /* saved without a change */
-        if (content != NULL)
-            content_release(&resources->contents, content);
+    if (content == NULL) {
+        failed(resources, resource, "no memory");
+        return;
+    }
+    if (content == resource->content || !may_replace(resources, resource)) {
+        if (content != resource->content) /* else saved without a change */
+            failed(resources, resource, "the directory has no room for another life");
+        content_release(&resources->contents, content);
         return;
     }
     resource->usage.loaded_ns = ec_real_ns();
@@ -202,6 +207,23 @@ static void take_result(struct resources *resources, struct resource *resource,
     announce(resources, resource, handle, "changed");
 }
 
+static void failed(struct resources *resources, const struct resource *resource, const char *reason)
+{
+    log_warning(RESOURCES_MODULE, "resource %s changed and cannot be loaded: %s", resource->name,
+                reason);
+    counters_add(resources->services->counters, EC_COUNTER_resources_failed, 1);
+    announce(resources, resource, directory_handle(resources->directory, resource->index),
+             "failed");
+}
+
+/* Nobody has seen the bytes of one that is not READY, so that needs no other entry. */
+static bool may_replace(const struct resources *resources, const struct resource *resource)
+{
+    return resource->presence != RESOURCE_READY ||
+           (directory_room(resources->directory) > 0 &&
+            directory_generation(resources->directory, resource->index) != 0);
+}
+
 static void replace(struct resources *resources, struct resource *resource, struct content *content)
 {
     struct old_life life = { .index = resource->index,
@@ -209,13 +231,6 @@ static void replace(struct resources *resources, struct resource *resource, stru
                              .content = resource->content,
                              .resource = resource };
 
-    if (directory_room(resources->directory) == 0 ||
-        directory_generation(resources->directory, resource->index) == 0) {
-        log_warning(RESOURCES_MODULE, "resource %s changed; the directory has no room for it",
-                    resource->name);
-        content_release(&resources->contents, content);
-        return;
-    }
     resources->by_index[life.index] = NULL;
     resource->index = directory_replace(resources->directory, life.index);
     resources->by_index[resource->index] = resource;
