@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -312,6 +313,12 @@ int decode_nursery_start(decode_child_fn *child, struct decode_nursery **nursery
     }
     *nursery = made;
     return EC_OK;
+}
+
+void decode_nursery_stop(struct decode_nursery *nursery)
+{
+    if (nursery != NULL)
+        shutdown(nursery->orders_fd, SHUT_RDWR); /* for it, as if the daemon had ended */
 }
 
 void decode_nursery_end(struct decode_nursery *nursery)

@@ -43,7 +43,10 @@ typedef void decode_child_fn(struct search_path *search, const struct decode_loa
 /* Returns EC_OK, EC_ERR_MEMORY or EC_ERR_SYSTEM. */
 int decode_nursery_start(decode_child_fn *child, struct decode_nursery **nursery,
                          struct ec_error *why);
-/* Its servers and their children end, too. Accepts NULL. */
+/* All servers and their children end soon, and none is started any more; whoever waits for one is told.
+ * Thread: any. Accepts NULL. */
+void decode_nursery_stop(struct decode_nursery *nursery);
+/* The same, and waits for it. Accepts NULL. */
 void decode_nursery_end(struct decode_nursery *nursery);
 
 /* A server with these mounts, searched in their order; they are copied. It gives up on one of them after

@@ -33,8 +33,8 @@ struct mounts_desc {
 
 /* Nothing is mounted, and no server runs before mounts_begin. Returns EC_OK, EC_ERR_MEMORY or EC_ERR_SYSTEM. */
 int mounts_create(const struct mounts_desc *desc, struct mounts **mounts, struct ec_error *why);
-/* Waits for the change that goes on; nobody is told of the others. Its memory goes with the next turn of
- * the loop. Accepts NULL. */
+/* Waits for the change that goes on, which decode_nursery_stop ends; nobody is told of the others. Its
+ * memory goes with the next turn of the loop. Accepts NULL. */
 void mounts_destroy(struct mounts *mounts);
 
 /* How a change ended. why is set when rc is an error. */

@@ -112,6 +112,7 @@ void resources_shutdown(struct services *services)
     old_lives_forget(resources);
     groups_free(resources);
     contents_finish(&resources->contents);
+    decode_nursery_stop(services->decode_nursery); /* an archive may keep its reader for long */
     mounts_destroy(resources->mounts);
     aliases_finish(&resources->aliases);
     freeing_destroy(resources->freeing);
