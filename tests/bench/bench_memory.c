@@ -64,7 +64,8 @@ enum shape { PAIR, LIFO, RANDOM, FRAME, CROSS, MIXED };
 struct load {
     enum shape shape;
     size_t bytes;
-    const char *library; /* preloaded; NULL: the C library's */
+    const char *library;                      /* preloaded; NULL: the C library's */
+    double (*hold)(struct ec_client *client); /* of run_held: measures once */
 };
 
 /* Where blocks come from. */
@@ -475,19 +476,21 @@ static void in_thread(void *(*run)(void *), void *context)
     pthread_join(thread, NULL);
 }
 
-static void answer_once(double value)
+static void run_held(const void *context)
 {
+    const struct load *load = context;
+    struct ec_client *client = attach();
+
     bench_ready();
     while (bench_next())
-        bench_answer(value, 0);
+        bench_answer(load->hold(client), 0);
+    leave(client);
 }
 
-static void run_orphan(const void *context)
+static double orphan(struct ec_client *client)
 {
-    struct ec_client *client = attach();
-    double before, first;
+    double before, first, after;
 
-    (void)context;
     memset(held, 0, sizeof held);
     make_held(client);
     before = resident_mib();
@@ -495,9 +498,9 @@ static void run_orphan(const void *context)
     first = resident_mib() - before;
     free_held();
     allocate_held(NULL);
-    answer_once((resident_mib() - before) / first);
+    after = resident_mib() - before;
     ec_pool_destroy(held_pool);
-    leave(client);
+    return after / first;
 }
 
 static pthread_barrier_t idle_begin, idle_end;
@@ -532,14 +535,12 @@ static void frames_for(struct ec_client *client, int64_t ns)
     }
 }
 
-static void run_idle_threads(const void *context)
+static double idle_threads(struct ec_client *client)
 {
     static void *blocks[IDLE_THREADS][IDLE_BLOCKS];
-    struct ec_client *client = attach();
     pthread_t threads[IDLE_THREADS];
     struct ec_memory_stats stats;
 
-    (void)context;
     make_held(client);
     pthread_barrier_init(&idle_begin, NULL, IDLE_THREADS + 1);
     pthread_barrier_init(&idle_end, NULL, IDLE_THREADS + 1);
@@ -549,20 +550,17 @@ static void run_idle_threads(const void *context)
     pthread_barrier_wait(&idle_begin);
     frames_for(client, 1000000000);
     ec_pool_stats(held_pool, &stats);
-    answer_once((double)stats.capacity_bytes / (1 << 20));
     pthread_barrier_wait(&idle_end);
     for (int i = 0; i < IDLE_THREADS; i++)
         pthread_join(threads[i], NULL);
     ec_pool_destroy(held_pool);
-    leave(client);
+    return (double)stats.capacity_bytes / (1 << 20);
 }
 
-static void run_returned(const void *context)
+static double returned(struct ec_client *client)
 {
-    struct ec_client *client = attach();
-    double before, peak;
+    double before, peak, after;
 
-    (void)context;
     memset(held, 0, sizeof held);
     make_held(client);
     before = resident_mib();
@@ -570,18 +568,18 @@ static void run_returned(const void *context)
     peak = resident_mib() - before;
     free_held();
     frames_for(client, 1000000000);
-    answer_once(100 * (resident_mib() - before) / peak);
+    after = resident_mib() - before;
     ec_pool_destroy(held_pool);
-    leave(client);
+    return 100 * after / peak;
 }
 
 /* What the pool has beyond the most that was ever live, while the ring runs. */
-static void run_cross_held(const void *context)
+static double cross_held(struct ec_client *client)
 {
-    const struct source source = { alloc_of_pool, free_of_pool, NULL, make_held(attach()) };
+    static struct source source; /* the other thread waits for another run with it */
     uint64_t most = 0;
 
-    (void)context;
+    source = (struct source) { alloc_of_pool, free_of_pool, NULL, make_held(client) };
     for (int i = 0; i < 50; i++) {
         struct ec_memory_stats stats;
 
@@ -590,9 +588,8 @@ static void run_cross_held(const void *context)
         if (stats.capacity_bytes > most + stats.peak_bytes)
             most = stats.capacity_bytes - stats.peak_bytes;
     }
-    answer_once((double)most / 1024);
-    daemon_stop(&engine);
-    _exit(EXIT_SUCCESS); /* the other thread waits for another run */
+    ec_pool_destroy(held_pool);
+    return (double)most / 1024;
 }
 
 static void one_frame(void *context)
@@ -623,41 +620,35 @@ static void *three_frames_of_a_thread(void *context)
     return NULL;
 }
 
-static void run_frame_faults(const void *context)
+static double frame_faults(struct ec_client *client)
 {
-    struct ec_client *client = attach();
     struct ec_pool *pool = make_held(client);
     struct rusage before, after;
 
-    (void)context;
     for (int i = 0; i < 3; i++)
         one_frame(pool);
     getrusage(RUSAGE_THREAD, &before);
     for (int i = 0; i < 100; i++)
         one_frame(pool);
     getrusage(RUSAGE_THREAD, &after);
-    answer_once((double)(after.ru_minflt - before.ru_minflt + after.ru_majflt - before.ru_majflt));
     ec_pool_destroy(pool);
-    leave(client);
+    return (double)(after.ru_minflt - before.ru_minflt + after.ru_majflt - before.ru_majflt);
 }
 
 /* In threads that may make no system call, which therefore use the groups of one that ended. What a new thread
  * needs for its first frames is taken off. */
-static void run_frame_calls(const void *context)
+static double frame_calls(struct ec_client *client)
 {
-    struct ec_client *client = attach();
     struct ec_pool *pool = make_held(client);
     long first, all;
 
-    (void)context;
     in_thread(three_frames_of_a_thread, pool);
     first = count_system_calls(three_frames, pool);
     all = count_system_calls(hundred_and_three_frames, pool);
     if (first < 0 || all < 0)
         bench_missing("seccomp");
-    answer_once((double)(all - first));
     ec_pool_destroy(pool);
-    leave(client);
+    return (double)(all - first);
 }
 
 static void run_patrol(const void *context)
@@ -704,14 +695,14 @@ static long misaligned_in_pool(size_t bytes, size_t align)
     return count;
 }
 
-static void run_align(const void *context)
+static double misaligned(struct ec_client *client)
 {
     struct ec_error why = { 0 };
     struct ec_aligned *aligned;
     struct ec_heap *heap;
     long count = 0;
 
-    (void)context;
+    (void)client;
     if (ec_aligned_create(&(struct ec_aligned_desc) { .name = "align" }, &aligned, &why) < 0 ||
         ec_heap_create(&(struct ec_heap_desc) { .name = "align" }, &heap, &why) < 0)
         bench_fail("%s", why.text);
@@ -729,7 +720,7 @@ static void run_align(const void *context)
     }
     ec_aligned_destroy(aligned);
     ec_heap_destroy(heap);
-    answer_once((double)count);
+    return (double)count;
 }
 
 static _Atomic bool fork_stop;
@@ -763,16 +754,15 @@ static void child_of_fork(struct ec_pool *pool)
     _exit(EXIT_SUCCESS);
 }
 
-static void run_fork(const void *context)
+static double bad_forks(struct ec_client *client)
 {
     const int forks = 1000;
-    struct ec_client *client = attach();
     struct ec_pool *pool = make_held(client);
     struct ec_memory_stats stats;
     pthread_t threads[2];
     long bad = 0;
 
-    (void)context;
+    atomic_store(&fork_stop, false);
     for (int i = 0; i < 2; i++)
         if (pthread_create(&threads[i], NULL, allocate_all_the_time, pool) != 0)
             bench_fail("no thread");
@@ -790,9 +780,8 @@ static void run_fork(const void *context)
         pthread_join(threads[i], NULL);
     ec_pool_stats(pool, &stats);
     bad += stats.count != 0; /* what a child had counted here would still be out */
-    answer_once((double)bad);
     ec_pool_destroy(pool);
-    leave(client);
+    return (double)bad;
 }
 
 /* ---- the limit ----------------------------------------------------------------------------------- */
@@ -904,13 +893,14 @@ static int run_preloaded(const char *shape, const char *bytes)
 /* Ours by a function against a library. */
 #define AGAINST(name_, shape_, bytes_, goal_, run_, library_, peer_)                               \
     {                                                                                              \
-        ROW(name_, goal_), { shape_, bytes_, library_ }, run_, peer_, run_heap                     \
+        ROW(name_, goal_), { .shape = shape_, .bytes = bytes_, .library = library_ }, run_, peer_, \
+            run_heap                                                                               \
     }
 /* Against glibc, printed and not judged. */
 #define SEEN(name_, shape_, bytes_, run_)                                                          \
     {                                                                                              \
-        { .name = name_, .unit = "ns", .pairs = TURNS }, { shape_, bytes_, NULL }, run_, "glibc",  \
-            run_heap                                                                               \
+        { .name = name_, .unit = "ns", .pairs = TURNS }, { .shape = shape_, .bytes = bytes_ },     \
+            run_, "glibc", run_heap                                                                \
     }
 #define GLIBC_ROW(name_, shape_, bytes_, goal_)                                                    \
     AGAINST(name_, shape_, bytes_, goal_, run_pool, NULL, "glibc")
@@ -919,7 +909,8 @@ static int run_preloaded(const char *shape, const char *bytes)
 
 #define ARENA_ROW(goal_, library_, peer_, run_)                                                    \
     {                                                                                              \
-        ROW("memory.frame_arena", goal_), { FRAME, FRAME_BYTES, library_ }, run_arena, peer_, run_ \
+        ROW("memory.frame_arena", goal_),                                                          \
+            { .shape = FRAME, .bytes = FRAME_BYTES, .library = library_ }, run_arena, peer_, run_  \
     }
 #define FRAME_POOL_ROW(library_, peer_)                                                            \
     PEER_ROW("memory.frame_pool", FRAME, FRAME_BYTES, 1.0, library_, peer_)
@@ -937,13 +928,14 @@ static int run_preloaded(const char *shape, const char *bytes)
         PEER_ROW("memory.random_" #bytes_, RANDOM, bytes_, 1.2, TCMALLOC, "tcmalloc_minimal")
 
 /* A number without a peer. */
-#define ALONE(name_, unit_, goal_, pairs_, run_)                                                   \
+#define ALONE(name_, unit_, goal_, pairs_, run_, ...)                                              \
     {                                                                                              \
-        { .name = name_, .unit = unit_, .op = "<=", .goal = goal_, .pairs = pairs_ }, { 0 }, run_, \
-            NULL, NULL                                                                             \
+        { .name = name_, .unit = unit_, .op = "<=", .goal = goal_, .pairs = pairs_ },              \
+            { __VA_ARGS__ }, run_, NULL, NULL                                                      \
     }
+#define HELD(name_, unit_, goal_, hold_) ALONE(name_, unit_, goal_, 5, run_held, .hold = hold_)
 
-static const struct load random_64 = { RANDOM, 64, NULL };
+static const struct load random_64 = { .shape = RANDOM, .bytes = 64 };
 
 static void run_random_64(const void *context)
 {
@@ -978,7 +970,11 @@ static const struct bench_case {
     RANDOM_ROWS(128),
     RANDOM_ROWS(256),
     RANDOM_ROWS(1024),
-    { ROW("memory.random_1024", 2.5), { RANDOM, 1024, NULL }, run_pool, "64 bytes", run_random_64 },
+    { ROW("memory.random_1024", 2.5),
+      { .shape = RANDOM, .bytes = 1024 },
+      run_pool,
+      "64 bytes",
+      run_random_64 },
     ARENA_ROW(1.1, NULL, "bump limit", run_bump),
     ARENA_ROW(0.5, NULL, "glibc", run_heap),
     ARENA_ROW(0.5, TCMALLOC, "tcmalloc_minimal", run_heap),
@@ -988,26 +984,34 @@ static const struct bench_case {
     FRAME_POOL_ROW(TCMALLOC, "tcmalloc_minimal"),
     FRAME_POOL_ROW(JEMALLOC, "jemalloc"),
     FRAME_POOL_ROW(MIMALLOC, "mimalloc"),
-    ALONE("memory.frame_pool_faults", "faults", 0, 5, run_frame_faults),
-    ALONE("memory.frame_pool_calls", "calls", 0, 5, run_frame_calls),
+    HELD("memory.frame_pool_faults", "faults", 0, frame_faults),
+    HELD("memory.frame_pool_calls", "calls", 0, frame_calls),
     CROSS_ROW(0.7, NULL, "glibc"),
     CROSS_ROW(0.5, JEMALLOC, "jemalloc"),
     CROSS_ROW(0.25, TCMALLOC, "tcmalloc_minimal"),
     CROSS_ROW(0.7, MIMALLOC, "mimalloc"),
-    ALONE("memory.cross_thread_held", "KiB", 128, 5, run_cross_held),
+    HELD("memory.cross_thread_held", "KiB", 128, cross_held),
     SEEN("memory.heap_64", PAIR, 64, run_general),
     SEEN("memory.heap_1024", PAIR, 1024, run_general),
     SEEN("memory.heap_mixed", MIXED, 0, run_general),
-    { ROW("memory.counters", 1.3), { PAIR, 64, NULL }, run_pool, "private", run_pool_alone },
-    { ROW("memory.counters_2", 1.3), { CROSS, 64, NULL }, run_pool, "private", run_pool_alone },
+    { ROW("memory.counters", 1.3),
+      { .shape = PAIR, .bytes = 64 },
+      run_pool,
+      "private",
+      run_pool_alone },
+    { ROW("memory.counters_2", 1.3),
+      { .shape = CROSS, .bytes = 64 },
+      run_pool,
+      "private",
+      run_pool_alone },
     AGAINST("memory.debug", MIXED, 0, 2.5, run_guarded, NULL, "glibc"),
     SEEN("memory.debug_allocator", MIXED, 0, run_debug),
-    ALONE("memory.patrol", "ns", 20, 11, run_patrol),
-    ALONE("memory.orphan", "ratio", 1.15, 5, run_orphan),
-    ALONE("memory.idle_threads", "MiB", 16, 5, run_idle_threads),
-    ALONE("memory.returned", "%", 5, 5, run_returned),
-    ALONE("memory.align", "blocks", 0, 5, run_align),
-    ALONE("memory.fork", "forks", 0, 5, run_fork),
+    ALONE("memory.patrol", "ns", 20, 11, run_patrol, 0),
+    HELD("memory.orphan", "ratio", 1.15, orphan),
+    HELD("memory.idle_threads", "MiB", 16, idle_threads),
+    HELD("memory.returned", "%", 5, returned),
+    HELD("memory.align", "blocks", 0, misaligned),
+    HELD("memory.fork", "forks", 0, bad_forks),
 };
 
 int main(int argc, char **argv)
