@@ -67,10 +67,10 @@ int verb_postmortem_list(struct ctl *ctl, const struct verb_input *input)
 
 static void print_text(const char *label, const char *text)
 {
-    char *copy = strdup(text);
+    char *copy = tame(strdup(text));
 
     if (copy != NULL)
-        printf("%-16s %s\n", label, tame(copy));
+        printf("%-16s %s\n", label, copy);
     free(copy);
 }
 
@@ -172,15 +172,17 @@ static void print_lines(const char *title, const cJSON *lines)
     printf("\n%s\n", title);
     cJSON_ArrayForEach(line, lines)
     {
-        char *message = strdup(json_text(line, "message"));
+        char *message = tame(strdup(json_text(line, "message")));
+        char *module = tame(strdup(json_text(line, "module")));
         char text[TEXT_BYTES] = "";
 
         if (json_member(line, "unix_ns") != NULL)
             time_text(text, json_number(line, "unix_ns"));
-        if (message != NULL)
-            printf("  %s%s%s%s%s\n", text, text[0] != '\0' ? " " : "", json_text(line, "module"),
-                   json_member(line, "module") != NULL ? ": " : "", tame(message));
+        if (message != NULL && module != NULL)
+            printf("  %s%s%s%s%s\n", text, text[0] != '\0' ? " " : "", module,
+                   module[0] != '\0' ? ": " : "", message);
         free(message);
+        free(module);
     }
 }
 

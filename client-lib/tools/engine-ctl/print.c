@@ -100,7 +100,7 @@ char *number_text(char buffer[TEXT_BYTES], double number)
 
 char *tame(char *text)
 {
-    for (char *at = text; *at != '\0'; at++)
+    for (char *at = text; at != NULL && *at != '\0'; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
             *at = '?';
         else if ((unsigned char)*at == 0xc2 && (unsigned char)at[1] >= 0x80 &&

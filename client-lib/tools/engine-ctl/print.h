@@ -42,7 +42,7 @@ char *duration_text(char buffer[TEXT_BYTES], double ns);   /* 12.3 us, 2 h 5 min
 char *latency_text(char buffer[TEXT_BYTES], double ns);    /* 12.3 us; - when none was measured */
 char *number_text(char buffer[TEXT_BYTES], double number); /* 12.3 k */
 
-/* A text with control characters replaced, in place. */
+/* A text with control characters replaced, in place. Accepts NULL. */
 char *tame(char *text);
 
 enum style { STYLE_BOLD, STYLE_GOOD, STYLE_WARNING, STYLE_BAD };

@@ -300,14 +300,17 @@ static void print_gpu(const struct ctl *ctl, const cJSON *result)
 
     cJSON_ArrayForEach(client, json_member(result, "gpu"))
     {
+        char *name = tame(strdup(json_text(client, "client")));
+
         printf("client %.0f %s: %s of %s, %s asked for; fence %.0f is completed\n",
-               json_number(client, "client_id"), json_text(client, "client"),
+               json_number(client, "client_id"), name,
                bytes_text(resident, json_number(client, "resident_bytes")),
                json_number(client, "budget_bytes") > 0
                    ? bytes_text(budget, json_number(client, "budget_bytes"))
                    : "no bound",
                bytes_text(requested, json_number(client, "requested_bytes")),
                json_number(client, "completed_fence"));
+        free(name);
         cJSON_ArrayForEach(row, json_member(client, "items"))
         {
             table_cell(&table, "%s", json_text(row, "name"));
@@ -410,11 +413,12 @@ static int take_event(struct ctl *ctl, const struct json_answer *notification, v
 {
     const cJSON *payload = json_member(notification->tree, "payload");
     const char *type = json_text(notification->tree, "type");
-    char text[TEXT_BYTES];
+    char text[TEXT_BYTES], *name;
 
     (void)context;
     if (ctl_print_line(ctl, notification))
         return EXIT_GO_ON;
+    name = tame(strdup(json_text(payload, "name"))); /* a game chose it */
     if (strcmp(type, "resource.progress") == 0)
         printf("group     %s: %.0f of %.0f, %s\n", json_text(payload, "group"),
                json_number(payload, "loaded"), json_number(payload, "total"),
@@ -424,10 +428,11 @@ static int take_event(struct ctl *ctl, const struct json_answer *notification, v
                bytes_text(text, json_number(payload, "bytes")));
     else if (strcmp(type, "resource.gpu_evict") == 0)
         printf("gpu       client %.0f is asked for %s, %s\n", json_number(payload, "client_id"),
-               json_text(payload, "name"), bytes_text(text, json_number(payload, "bytes")));
+               name, bytes_text(text, json_number(payload, "bytes")));
     else
-        printf("resource  %s %s\n", json_text(payload, "name"),
+        printf("resource  %s %s\n", name,
                strcmp(type, "resource.ready") == 0 ? "is ready" : json_text(payload, "state"));
+    free(name);
     return EXIT_GO_ON;
 }
 
