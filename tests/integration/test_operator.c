@@ -125,6 +125,8 @@ static const struct {
     { "--dry-run --json clock pause", 0, "\"dry_run\":true" },
     { "--dry-run --json log tail", 0, "\"would\":" }, /* and does not wait for lines */
     { "--dry-run timer arm 1s", 0, "would arm" },
+    { "--dry-run run /bin/echo run", 2, "there is no --dry-run" },
+    { "--dry-run cook /nowhere /nowhere", 2, "there is no --dry-run" },
     { "postmortem show nobody", 2, "is no id" },
     { "completion bash", 0, "complete -F" },
     { "completion csh", 2, "bash, zsh and fish" },

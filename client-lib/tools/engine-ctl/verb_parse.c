@@ -84,6 +84,9 @@ int verb_parse(struct ctl *ctl, int argc, char **argv, const struct verb **verb,
     if (*verb == NULL)
         return no_verb(&line);
     rc = apply_globals(ctl, &line);
+    if (rc == EXIT_DONE && ctl->dry_run && (*verb)->acts_itself)
+        rc = ctl_fail(EXIT_USAGE, "%s: there is no --dry-run of what is not done by the daemon",
+                      (*verb)->name);
     return rc == EXIT_DONE ? fill_input(*verb, &line, words, input) : rc;
 }
 
