@@ -35,6 +35,7 @@ static const struct {
 #define INTERVAL_NS_DEFAULT 1000000000
 #define INTERVAL_NS_MIN 100000000
 #define ROWS_DEFAULT 24
+#define ROWS_MAX 256 /* of one table */
 #define COLUMNS_DEFAULT 80
 #define BAR_WIDTH 30
 
@@ -58,7 +59,8 @@ static void print_clocks(FILE *out, const struct ctl *ctl, const cJSON *clock);
 static void print_clients(FILE *out, const struct ctl *ctl, const cJSON *clients, size_t most);
 static void print_events(FILE *out, const struct ctl *ctl, const cJSON *events, size_t most);
 static void print_groups(FILE *out, const struct ctl *ctl, const cJSON *resources, size_t most);
-static size_t sorted(const cJSON *array, const char *member, const cJSON *rows[], size_t most);
+static size_t sorted(const cJSON *array, const char *member, const cJSON *rows[ROWS_MAX],
+                     size_t most);
 
 int verb_top(struct ctl *ctl, const struct verb_input *input)
 {
@@ -293,9 +295,8 @@ static void print_clients(FILE *out, const struct ctl *ctl, const cJSON *clients
         { "FRAME", true },  { "PORTS", true }, { "REFS", true }, { "", false },
     };
     struct table table = { .columns = columns, .column_count = 8 };
-    const cJSON *rows[256];
-    const size_t count =
-        sorted(json_member(clients, "items"), "memory_bytes", rows, most < 256 ? most : 256);
+    const cJSON *rows[ROWS_MAX];
+    const size_t count = sorted(json_member(clients, "items"), "memory_bytes", rows, most);
     char text[TEXT_BYTES];
 
     for (size_t i = 0; i < count; i++) {
@@ -319,9 +320,8 @@ static void print_events(FILE *out, const struct ctl *ctl, const cJSON *events, 
         { "LOST", true },   { "LATENCY P50", true }, { "P99", true },
     };
     struct table table = { .columns = columns, .column_count = 6 };
-    const cJSON *rows[256];
-    const size_t count =
-        sorted(json_member(events, "items"), "rate_hz", rows, most < 256 ? most : 256);
+    const cJSON *rows[ROWS_MAX];
+    const size_t count = sorted(json_member(events, "items"), "rate_hz", rows, most);
     char text[TEXT_BYTES];
 
     for (size_t i = 0; i < count; i++) {
@@ -345,9 +345,8 @@ static void print_groups(FILE *out, const struct ctl *ctl, const cJSON *resource
         { "BYTES", true },  { "REFS", true },
     };
     struct table table = { .columns = columns, .column_count = 5 };
-    const cJSON *rows[256];
-    const size_t count =
-        sorted(json_member(resources, "groups"), "bytes", rows, most < 256 ? most : 256);
+    const cJSON *rows[ROWS_MAX];
+    const size_t count = sorted(json_member(resources, "groups"), "bytes", rows, most);
     char text[TEXT_BYTES];
 
     for (size_t i = 0; i < count; i++) {
@@ -362,11 +361,13 @@ static void print_groups(FILE *out, const struct ctl *ctl, const cJSON *resource
 }
 
 /* The rows with the largest values of a member, the largest first; of equal ones in their order. */
-static size_t sorted(const cJSON *array, const char *member, const cJSON *rows[], size_t most)
+static size_t sorted(const cJSON *array, const char *member, const cJSON *rows[ROWS_MAX],
+                     size_t most)
 {
     const cJSON *row;
     size_t count = 0;
 
+    most = most < ROWS_MAX ? most : ROWS_MAX;
     cJSON_ArrayForEach(row, array)
     {
         const double value = json_number(row, member);
