@@ -334,10 +334,8 @@ int ec_step_wait_until(struct ec_step_clock *clock, int64_t deadline_ns, struct 
 
 int ec_step_wait(struct ec_step_clock *clock, int64_t timeout_ns, struct ec_step *step)
 {
-    int64_t now_ns = ec_client_now_ns(clock->client);
-    bool forever = timeout_ns < 0 || timeout_ns > INT64_MAX - now_ns;
-
-    return ec_step_wait_until(clock, forever ? EC_FUTEX_FOREVER : now_ns + timeout_ns, step);
+    return ec_step_wait_until(clock, ec_deadline_ns(ec_client_now_ns(clock->client), timeout_ns),
+                              step);
 }
 
 double ec_step_alpha(const struct ec_step_clock *clock)

@@ -80,13 +80,6 @@ static bool read_head(const struct ec_event *event, struct ec_request_head *head
     return true;
 }
 
-static int64_t add_ns(int64_t time_ns, int64_t ns)
-{
-    int64_t sum;
-
-    return __builtin_add_overflow(time_ns, ns, &sum) ? INT64_MAX : sum;
-}
-
 /* ---- asking ---------------------------------------------------------------------------------- */
 
 int ec_requester_create(struct ec_client *client, const struct ec_requester_desc *desc,
@@ -179,7 +172,7 @@ int ec_requester_send(struct ec_requester *requester, int64_t timeout_ns, ec_rep
     if (fn == NULL || timeout_ns <= 0)
         return EC_ERR_PARAM;
     requester->claimed = NULL;
-    head.deadline_ns = add_ns(ec_real_ns(), timeout_ns);
+    head.deadline_ns = ec_deadline_ns(ec_real_ns(), timeout_ns);
     head.correlation = ec_outstanding_add(&requester->outstanding, head.deadline_ns, fn, context);
     ec_port_copy_in(claimed, &head, sizeof head);
     rc = ec_publisher_commit(requester->publisher);
@@ -254,7 +247,7 @@ int ec_requester_poll(struct ec_requester *requester, uint32_t max)
 int ec_requester_wait(struct ec_requester *requester, int64_t timeout_ns)
 {
     int64_t now_ns = ec_real_ns(), deadline_ns = INT64_MAX, left_ns;
-    int64_t end_ns = timeout_ns < 0 ? INT64_MAX : add_ns(now_ns, timeout_ns);
+    int64_t end_ns = ec_deadline_ns(now_ns, timeout_ns);
     uint64_t correlation;
     bool deadline_first;
     int rc;

@@ -482,12 +482,11 @@ int ec_subscriber_fd(struct ec_subscriber *subscriber)
 
 int ec_subscriber_wait(struct ec_subscriber *subscriber, int64_t timeout_ns)
 {
-    int64_t end_ns = INT64_MAX;
+    int64_t end_ns;
 
     if (ec_subscriber_is_ready(subscriber) || spin(subscriber))
         return EC_OK;
-    if (timeout_ns >= 0)
-        end_ns = ec_real_ns() + timeout_ns;
+    end_ns = ec_deadline_ns(ec_real_ns(), timeout_ns);
     while (ec_subscriber_arm(subscriber) == EC_AGAIN) {
         struct pollfd bells[2] = { { .fd = subscriber->doorbell.wait_fd, .events = POLLIN },
                                    { .fd = subscriber->across.wait_fd, .events = POLLIN } };

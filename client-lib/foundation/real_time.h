@@ -25,4 +25,10 @@ static inline int64_t ec_wall_ns(void)
     return now.tv_sec * EC_NS_PER_S + now.tv_nsec;
 }
 
+/* When so much time has passed after now_ns; below 0: never, which INT64_MAX says. */
+static inline int64_t ec_deadline_ns(int64_t now_ns, int64_t timeout_ns)
+{
+    return timeout_ns < 0 || timeout_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + timeout_ns;
+}
+
 #endif

@@ -14,12 +14,9 @@ static void must(int error)
         abort();
 }
 
-/* Far enough away for "for ever", and no overflow. */
 static struct timespec deadline_in(int64_t timeout_ns)
 {
-    const int64_t now_ns = ec_real_ns();
-    const int64_t end_ns =
-        timeout_ns < 0 || timeout_ns > INT64_MAX - now_ns ? INT64_MAX : now_ns + timeout_ns;
+    const int64_t end_ns = ec_deadline_ns(ec_real_ns(), timeout_ns);
 
     return (struct timespec) { .tv_sec = end_ns / EC_NS_PER_S, .tv_nsec = end_ns % EC_NS_PER_S };
 }

@@ -196,17 +196,9 @@ bool ec_thread_stop_asked(const struct ec_thread *thread)
     return state == EC_THREAD_STOP_ASKED || state == STOP_ASKED_SUSPENDED;
 }
 
-static int64_t deadline_in(int64_t timeout_ns)
-{
-    const int64_t now_ns = ec_real_ns();
-
-    return timeout_ns < 0 || timeout_ns > INT64_MAX - now_ns ? EC_FUTEX_FOREVER
-                                                             : now_ns + timeout_ns;
-}
-
 int ec_thread_rest(struct ec_thread *self, int64_t timeout_ns)
 {
-    const int64_t deadline_ns = deadline_in(timeout_ns);
+    const int64_t deadline_ns = ec_deadline_ns(ec_real_ns(), timeout_ns);
     int rc = EC_OK;
 
     while (rc == EC_OK && !ec_thread_stop_asked(self))
@@ -216,7 +208,7 @@ int ec_thread_rest(struct ec_thread *self, int64_t timeout_ns)
 
 int ec_thread_join(struct ec_thread *thread, int64_t timeout_ns, int *result)
 {
-    const int64_t deadline_ns = deadline_in(timeout_ns);
+    const int64_t deadline_ns = ec_deadline_ns(ec_real_ns(), timeout_ns);
     uint32_t state;
 
     if (pthread_equal(thread->pthread, pthread_self()))
