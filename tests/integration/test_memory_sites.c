@@ -370,9 +370,9 @@ START_TEST(a_stripped_program_is_explained_by_its_debug_file)
         bin, dir, dir, dir, dir);
     text = run("readelf -n %s/stripped | sed -n 's/.*Build ID: //p'", dir);
     ck_assert_int_eq(sscanf(text, "%40s", id), 1);
-    text = run("cd %s && ENGINE_CORE_MALLOC_SAMPLE=1 %s/engine-ctl --socket %s run --at-once -- "
-               "%s/stripped forget 100",
-               dir, bin, engine.socket_path, dir);
+    run("cd %s && ENGINE_CORE_MALLOC_SAMPLE=1 %s/engine-ctl --socket %s run --at-once -- "
+        "%s/stripped forget 100",
+        dir, bin, engine.socket_path, dir);
     text = run("%s/engine-ctl --socket %s mem-leaks 2 --filter stripped", bin, engine.socket_path);
     ck_assert_msg(strstr(text, "stripped+0x") != NULL && strstr(text, "forget_here") == NULL, "%s",
                   text);
