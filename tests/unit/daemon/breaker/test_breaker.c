@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "breaker/state.h"
 #include "clients/clients.h"
 #include "daemon/config.h"
 #include "daemon/counters.h"
@@ -117,7 +118,7 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-    char path[128];
+    char command[128];
 
     breaker_shutdown(&services);
     resources_shutdown(&services);
@@ -129,10 +130,9 @@ static void tear_down(void)
         ;
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     config_destroy(services.config);
-    snprintf(path, sizeof path, "%s/meminfo", directory);
     close(meminfo_fd);
-    unlink(path);
-    rmdir(directory);
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    ck_assert_int_eq(system(command), 0);
 }
 
 static uint32_t page_level(void)
@@ -263,6 +263,42 @@ START_TEST(the_page_follows_the_file_through_every_level)
 }
 END_TEST
 
+static void put_file(const char *name, const char *text)
+{
+    char path[128];
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+START_TEST(a_group_that_becomes_the_daemon_s_has_less_by_what_is_reserved)
+{
+    static const struct reservation row = { .client_id = 7, .bytes = 3000, .end_ns = INT64_MAX };
+    const int64_t now_ns = ec_real_ns();
+    char text[256];
+
+    snprintf(text, sizeof text, "mkdir %s/self %s/group", directory, directory);
+    ck_assert_int_eq(system(text), 0);
+    ck_assert_uint_ne(reservations_add(&breaker->reservations, &row), 0);
+    breaker_deduct(breaker);
+    breaker_look(breaker, now_ns);
+    put_file("group/memory.max", "100000\n");
+    put_file("group/memory.current", "20000\n");
+    put_file("group/memory.stat", "anon 20000\n");
+    put_file("self/cgroup", "0::/group\n");
+    snprintf(text, sizeof text, "41 31 0:38 / %s rw - cgroup2 cgroup2 rw\n", directory);
+    put_file("self/mountinfo", text);
+    breaker_look(breaker, now_ns + 10000 * MS); /* finds it */
+    breaker_look(breaker, now_ns + 10010 * MS);
+    ck_assert_uint_eq(breaker->sources.high, 2);
+    ck_assert_uint_eq(breaker->sources.source[1].reading.available_bytes, 77000);
+}
+END_TEST
+
 /* One per cent up and down around each mark for ten minutes, at every look and slower than the hold
  * time. */
 static const struct {
@@ -386,6 +422,7 @@ int main(void)
     tcase_add_test(tcase, a_long_reason_is_cut);
     tcase_add_test(tcase, with_nothing_loaded_an_eviction_frees_nothing);
     tcase_add_test(tcase, the_page_follows_the_file_through_every_level);
+    tcase_add_test(tcase, a_group_that_becomes_the_daemon_s_has_less_by_what_is_reserved);
     tcase_add_loop_test(tcase, flapping_memory_makes_no_flapping_level, 0,
                         sizeof flapping / sizeof flapping[0]);
     tcase_add_test(tcase, a_manual_level_ends_with_its_time_and_memory_counts_again);
