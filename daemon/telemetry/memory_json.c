@@ -105,7 +105,7 @@ void memory_json_site_place(struct ec_json_writer *writer, const struct ec_clien
                             const struct ec_site_report *site, struct memory_modules *modules)
 {
     char where[MEMORY_WHERE_BYTES], tag[EC_TAG_NAME_BYTES] = "";
-    uint32_t first, end;
+    uint32_t frame, first, end;
 
     memory_where(segment, site, where);
     ec_json_member_string(writer, "where", where);
@@ -114,9 +114,10 @@ void memory_json_site_place(struct ec_json_writer *writer, const struct ec_clien
     ec_json_member_string(writer, "tag", tag);
     if (site->depth == 0)
         return;
-    first = modules->brief ? ec_site_report_frame(segment, site) : 0;
+    frame = ec_site_report_frame(segment, site);
+    first = modules->brief ? frame : 0;
     end = modules->brief ? first + 1 : site->depth;
-    ec_json_member_u64(writer, "frame", ec_site_report_frame(segment, site) - first);
+    ec_json_member_u64(writer, "frame", frame - first);
     ec_json_member_array(writer, "frames");
     for (uint32_t i = first; i < end; i++)
         write_frame(writer, segment, site->frames[i], modules);
