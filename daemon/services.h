@@ -39,8 +39,8 @@ struct services {
     struct notify *notify;   /* the way to the service manager; NULL: none */
     const char *socket_path; /* as given or chosen; for core.info */
     int listen_fd;           /* a listening socket that the service manager passed; -1: bind */
-    struct decode_nursery *decode_nursery;     /* the process that others are forked from */
-    int metrics_fd;          /* a listening TCP socket that it passed; -1: no metrics over HTTP */
+    struct decode_nursery *decode_nursery; /* the process that others are forked from */
+    int metrics_fd; /* a listening TCP socket that it passed; -1: no metrics over HTTP */
     const struct config_source *config_source; /* what the configuration is read from */
 
     struct config *config;
