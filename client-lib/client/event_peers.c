@@ -248,6 +248,16 @@ static void tell_adopted(struct ec_event_peers *peers, struct ec_early *delivere
     }
 }
 
+void ec_event_peers_deliver_early(struct ec_event_peers *peers)
+{
+    struct ec_early *delivered;
+
+    pthread_mutex_lock(&peers->mutex);
+    delivered = adopt(peers);
+    pthread_mutex_unlock(&peers->mutex);
+    tell_adopted(peers, delivered);
+}
+
 void ec_event_peers_add_publisher(struct ec_event_peers *peers, struct ec_publisher *publisher)
 {
     struct ec_early *delivered;

@@ -97,6 +97,7 @@ struct ec_event_peers {
     unsigned early_count;
     unsigned
         opening; /* subscribers on their way: ports that go meanwhile are remembered for them */
+    uint32_t ids_lent; /* resume.c */
     unsigned type_count;
     struct ec_known_type types[EC_CLIENT_TYPES_MAX];
 };
@@ -110,12 +111,16 @@ bool ec_event_peers_type(struct ec_event_peers *peers, uint64_t type, struct ec_
 struct ec_handback {
     struct ec_handback *next;
     bool of_port;
-    uint32_t id;  /* port_id or reader_id, as it was */
+    uint32_t id;  /* port_id or reader_id, as it was, or lent */
     char *params; /* owned */
     int fds[2];   /* owned duplicates */
     unsigned fd_count;
 };
 
+/* An id for an object that is opened as a new one, until the daemon has named it: the daemon may give
+ * the number that it had to another object, whose notifications it must not get. They come from the end
+ * that no daemon reaches. With the mutex held. */
+uint32_t ec_handback_lend_id(struct ec_event_peers *peers);
 /* The members of a JSON object that this library wrote, into an open object. */
 void ec_handback_copy_members(struct ec_json_writer *writer, const char *object);
 
@@ -125,6 +130,8 @@ bool ec_publisher_hand_back(struct ec_publisher *publisher, bool fresh,
                             struct ec_handback *handback);
 bool ec_subscriber_hand_back(struct ec_subscriber *subscriber, bool fresh,
                              struct ec_handback *handback);
+/* What came for an object before the answer that gave it this id was looked at. Takes the mutex. */
+void ec_event_peers_deliver_early(struct ec_event_peers *peers);
 /* The daemon's answer. */
 int ec_publisher_take_back(struct ec_publisher *publisher, struct ec_call *call,
                            struct ec_error *why);

@@ -179,6 +179,8 @@ bool ec_publisher_hand_back(struct ec_publisher *publisher, bool fresh,
 
     while (fresh && publisher->readers.count > 0)
         ec_publisher_remove_reader(publisher, publisher->readers.rows[0].id);
+    if (fresh)
+        publisher->port_id = ec_handback_lend_id(publisher->client->event_peers);
     *handback = (struct ec_handback) { .of_port = true, .id = publisher->port_id };
     handback->fds[0] = fcntl(publisher->writer.segment.fd, F_DUPFD_CLOEXEC, 3);
     handback->fd_count = handback->fds[0] >= 0;

@@ -51,6 +51,11 @@ void ec_handback_copy_members(struct ec_json_writer *writer, const char *object)
             ec_json_member_raw(writer, text, value);
 }
 
+uint32_t ec_handback_lend_id(struct ec_event_peers *peers)
+{
+    return UINT32_MAX - peers->ids_lent++;
+}
+
 /* ---- types ----------------------------------------------------------------------------------- */
 
 /* A copy of the request of one type; caller frees. NULL: there are no more. */
@@ -185,6 +190,8 @@ static int send_handback(struct ec_client *client, const struct ec_handback *han
     if (rc == EC_OK)
         rc = take_back(client->event_peers, handback, &call, &gone, &id, why);
     ec_call_finish(&call);
+    if (rc == EC_OK)
+        ec_event_peers_deliver_early(client->event_peers);
     if (rc == EC_OK && gone && id != 0) {
         snprintf(params, sizeof params, "{\"%s\":%llu}",
                  handback->of_port ? "port_id" : "reader_id", (unsigned long long)id);

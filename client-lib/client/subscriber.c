@@ -216,6 +216,8 @@ bool ec_subscriber_hand_back(struct ec_subscriber *subscriber, bool fresh,
 
     while (fresh && subscriber->ports_known.count > 0)
         ec_subscriber_remove_port(subscriber, subscriber->ports_known.rows[0].id);
+    if (fresh)
+        subscriber->reader_id = ec_handback_lend_id(subscriber->client->event_peers);
     *handback = (struct ec_handback) { .id = (uint32_t)subscriber->reader_id, .fd_count = 2 };
     handback->fds[0] = fcntl(subscriber->doorbell.ring_fd, F_DUPFD_CLOEXEC, 3);
     handback->fds[1] = fcntl(subscriber->across.ring_fd, F_DUPFD_CLOEXEC, 3);

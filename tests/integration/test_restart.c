@@ -387,6 +387,79 @@ START_TEST(a_clock_that_stood_still_stands_still_in_a_new_daemon)
 }
 END_TEST
 
+/* ---- a daemon that knows nothing ------------------------------------------------------------- */
+
+static struct ec_publisher *open_publisher(struct ec_client *client)
+{
+    struct ec_publisher_desc desc = { .ring_bytes = 65536 };
+    struct ec_publisher *publisher;
+
+    ck_assert_int_eq(ec_publisher_create(client, &desc, &publisher, NULL), EC_OK);
+    return publisher;
+}
+
+static void await_one_reader(struct ec_client *client, struct ec_publisher *publisher)
+{
+    struct ec_publisher_stats stats;
+
+    for (;;) { /* the test's own time-out ends this */
+        ec_client_dispatch(client);
+        ck_assert_int_eq(ec_publisher_publish(publisher, NUMBER, "1234567", 8), EC_OK);
+        ec_publisher_stats(publisher, &stats);
+        ck_assert_uint_le(stats.readers, 1);
+        if (stats.readers == 1)
+            return;
+    }
+}
+
+/* The state is lost, so ids begin anew: what is opened first gets the id that another object had. */
+START_TEST(each_object_gets_its_own_readers_from_a_daemon_that_lost_its_state)
+{
+    struct ec_event_type_desc number = { .name = "test.number", .max_bytes = 8 };
+    struct ec_client_desc desc = { .name = "late", .socket_path = engine.socket_path };
+    struct ec_subscriber_desc reads = { .types = &number.name, .type_count = 1 };
+    struct ec_publisher *first, *second, *other;
+    struct ec_subscriber *subscriber;
+    struct ec_client *late, *early;
+    struct returns returns;
+    char state[160];
+
+    desc.no_thread = true; /* it comes back when it is told to */
+    ck_assert_int_eq(ec_client_create(&desc, &late, NULL), EC_OK);
+    ck_assert_int_eq(ec_event_type_register(late, &number, NULL, NULL), EC_OK);
+    first = open_publisher(late);
+    second = open_publisher(late);
+    early = connect_client(&returns);
+    ck_assert_int_eq(ec_event_type_register(early, &number, NULL, NULL), EC_OK);
+    other = open_publisher(early);
+    ck_assert_int_eq(ec_subscriber_create(early, &reads, &subscriber, NULL), EC_OK);
+    await_one_reader(late, first);
+    await_one_reader(late, second);
+    daemon_crash(&engine);
+    snprintf(state, sizeof state, "%s.state", engine.socket_path);
+    ck_assert_int_eq(unlink(state), 0);
+    ck_assert_msg(daemon_start(&engine, patient), "%s", engine.why);
+    await_return(&returns);
+    while (ec_client_state(late) == EC_CONNECTED)
+        ec_client_dispatch(late); /* until it notices */
+    while (ec_client_state(late) != EC_CONNECTED) {
+        struct pollfd due = { .fd = ec_client_fd(late), .events = POLLIN };
+
+        ck_assert_int_eq(poll(&due, 1, DAEMON_WAIT_MS), 1);
+        ec_client_dispatch(late);
+    }
+    await_one_reader(late, first);
+    await_one_reader(late, second);
+    await_one_reader(early, other);
+    ec_publisher_destroy(first);
+    ec_publisher_destroy(second);
+    ec_client_destroy(late);
+    ec_subscriber_destroy(subscriber);
+    ec_publisher_destroy(other);
+    disconnect_client(early, &returns);
+}
+END_TEST
+
 /* ---- assets ---------------------------------------------------------------------------------- */
 
 #define ASSET_BYTES 300000u
@@ -582,6 +655,7 @@ int main(void)
     tcase_set_timeout(tcase, getenv("EC_RESTARTS") != NULL ? 0 : 110);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, events_between_games_go_on_while_the_daemon_is_killed_and_replaced);
+    tcase_add_test(tcase, each_object_gets_its_own_readers_from_a_daemon_that_lost_its_state);
     tcase_add_loop_test(tcase, game_time_and_steps_go_on_in_a_new_daemon, 0, 2);
     tcase_add_loop_test(tcase, a_clock_that_stood_still_stands_still_in_a_new_daemon, 0, 2);
     tcase_add_test(tcase, handles_and_assets_go_on_where_descriptors_are_kept);
