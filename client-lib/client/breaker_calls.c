@@ -20,15 +20,22 @@ int ec_breaker_declare(struct ec_client *client, const struct ec_breaker_traits 
                        struct ec_error *why)
 {
     char params[PARAMS_BYTES], *result = NULL;
+    uint64_t generation;
     int rc;
 
     snprintf(params, sizeof params,
              "{\"priority\":%u,\"busy\":%s,\"required\":%s,\"can_save\":%s,\"saving\":%s}",
              traits->priority, traits->idle ? "false" : "true", traits->required ? "true" : "false",
              traits->can_save ? "true" : "false", traits->saving ? "true" : "false");
-    rc = ec_client_call(client, "breaker.declare", params, &result, why);
-    free(result);
-    return rc == EC_OK ? ec_kept_set_declare(client, params, why) : rc;
+    do { /* a daemon that came meanwhile does not know it yet */
+        generation = ec_connection_generation(client->connection);
+        rc = ec_client_call(client, "breaker.declare", params, &result, why);
+        free(result);
+        result = NULL;
+        if (rc == EC_OK)
+            rc = ec_kept_set_declare(client, params, why);
+    } while (rc == EC_OK && generation != ec_connection_generation(client->connection));
+    return rc;
 }
 
 int ec_breaker_reserve(struct ec_client *client, const struct ec_breaker_wish *wish,
