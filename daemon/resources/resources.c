@@ -227,7 +227,8 @@ static void on_client_attached(void *context, struct client *client)
 /* The references of a client that ends are still counted while its hooks run, so look afterwards. */
 static void on_client_left(void *context, struct client *client)
 {
-    (void)client;
+    if (client->attached)
+        uses_read(context); /* the next tick may come when its rings are gone */
     leaving_check_soon(context);
 }
 

@@ -621,6 +621,24 @@ START_TEST(who_was_used_before_last_the_longest_ago_goes_first)
 }
 END_TEST
 
+START_TEST(the_last_uses_of_a_game_that_leaves_are_seen)
+{
+    static const char *const slow[] = { "--set", "resource.tick_ms=1000", NULL };
+    struct ec_client *client;
+
+    start(slow);
+    write_files(1);
+    define("g", "{\"name\":\"a\"}", "");
+    asset_load(&assets, "g");
+    client = asset_game(&assets, "game");
+    ec_resource_release(client, asset_hold(client, "a", NULL));
+    ec_client_destroy(client);
+    ck_assert_int_eq(
+        reply_number(asset_call(&assets, "resource.get", "{\"name\":\"a\"}"), "result/uses"), 1);
+    stop();
+}
+END_TEST
+
 /* ---- reload ---- */
 
 START_TEST(a_reload_gives_a_new_life_and_the_old_one_stays_with_its_holder)
@@ -928,6 +946,7 @@ int main(void)
     tcase_add_test(tcase, the_list_comes_in_pages);
     tcase_add_test(tcase, a_pinned_group_stays_until_it_is_let_go);
     tcase_add_test(tcase, who_was_used_before_last_the_longest_ago_goes_first);
+    tcase_add_test(tcase, the_last_uses_of_a_game_that_leaves_are_seen);
     tcase_add_test(tcase, a_reload_gives_a_new_life_and_the_old_one_stays_with_its_holder);
     tcase_add_test(tcase, a_saved_file_is_loaded_again_once);
     tcase_add_test(tcase, a_file_that_cannot_be_loaded_leaves_the_old_one);
