@@ -248,6 +248,24 @@ static void tell_adopted(struct ec_event_peers *peers, struct ec_early *delivere
     }
 }
 
+static void free_early(struct ec_event_peers *peers)
+{
+    while (peers->early != NULL) {
+        struct ec_early *next = peers->early->next;
+
+        early_free(peers->early);
+        peers->early = next;
+    }
+    peers->early_count = 0;
+}
+
+void ec_event_peers_forget_early(struct ec_event_peers *peers)
+{
+    pthread_mutex_lock(&peers->mutex);
+    free_early(peers);
+    pthread_mutex_unlock(&peers->mutex);
+}
+
 void ec_event_peers_deliver_early(struct ec_event_peers *peers)
 {
     struct ec_early *delivered;
@@ -376,12 +394,7 @@ void ec_event_peers_destroy(struct ec_client *client)
 
     if (peers == NULL)
         return;
-    while (peers->early != NULL) {
-        struct ec_early *next = peers->early->next;
-
-        early_free(peers->early);
-        peers->early = next;
-    }
+    free_early(peers);
     for (unsigned i = 0; i < peers->type_count; i++)
         free(peers->types[i].request);
     pthread_mutex_destroy(&peers->mutex);

@@ -130,6 +130,8 @@ bool ec_publisher_hand_back(struct ec_publisher *publisher, bool fresh,
                             struct ec_handback *handback);
 bool ec_subscriber_hand_back(struct ec_subscriber *subscriber, bool fresh,
                              struct ec_handback *handback);
+/* What the daemon before said of objects that nobody knew: its numbers mean others now. Takes the mutex. */
+void ec_event_peers_forget_early(struct ec_event_peers *peers);
 /* What came for an object before the answer that gave it this id was looked at. Takes the mutex. */
 void ec_event_peers_deliver_early(struct ec_event_peers *peers);
 /* The daemon's answer. */

@@ -254,8 +254,10 @@ int ec_client_resume(void *context, struct ec_error *why)
 {
     struct ec_client *client = context;
     bool resumed = true;
-    int rc = ec_client_hello(client, &resumed, why);
+    int rc;
 
+    ec_event_peers_forget_early(client->event_peers); /* before the first word of this one */
+    rc = ec_client_hello(client, &resumed, why);
     if (rc == EC_OK)
         rc = ec_client_attach(client, why);
     if (rc == EC_OK)
