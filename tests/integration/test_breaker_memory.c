@@ -324,7 +324,7 @@ START_TEST(an_immediate_client_is_asked_answers_and_is_remembered)
     struct obedient obedient = { 0 };
     const char *reply;
 
-    start("\"hold_ms\":20,\"order_deadline_ms\":20000");
+    start("\"hold_ms\":20,\"order_deadline_ms\":60000");
     obedient.client = join("obedient");
     ec_breaker_offer(obedient.client, 1u << 30);
     watch(&obedient, true);

@@ -50,7 +50,9 @@ struct sight {
 
 static void play(int steps_fd)
 {
-    const struct ec_client_desc desc = { .name = "game", .socket_path = server.socket_path };
+    const struct ec_client_desc desc = { .name = "game",
+                                         .socket_path = server.socket_path,
+                                         .timeout_ms = DAEMON_WAIT_MS };
     struct ec_client *client;
     struct ec_step_clock physics;
     struct ec_step step;

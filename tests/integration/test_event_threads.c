@@ -26,7 +26,7 @@ static atomic_bool stop;
 
 static void set_up(void)
 {
-    struct ec_client_desc desc = { .name = "threads" };
+    struct ec_client_desc desc = { .name = "threads", .timeout_ms = DAEMON_WAIT_MS };
     struct ec_event_type_desc checked = { .name = "test.checked", .max_bytes = BYTES };
     struct ec_error why = { 0 };
 

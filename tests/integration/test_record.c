@@ -213,7 +213,9 @@ static void end_recorder(struct process *recorder)
 
 static struct ec_client *join(const char *name)
 {
-    struct ec_client_desc desc = { .name = name, .socket_path = engine.socket_path };
+    struct ec_client_desc desc = { .name = name,
+                                   .socket_path = engine.socket_path,
+                                   .timeout_ms = DAEMON_WAIT_MS };
     struct ec_client *client;
 
     GAME_CHECK(ec_client_create(&desc, &client, NULL) == EC_OK);
@@ -269,7 +271,7 @@ static struct ec_subscriber *subscribe(struct ec_client *client, enum ec_order o
     struct ec_subscriber_desc desc = { .types = (const char *[]) { "game.shot" },
                                        .type_count = 1,
                                        .order = order,
-                                       .overdue_ms = 20000 };
+                                       .overdue_ms = 60000 };
     struct ec_subscriber *subscriber;
 
     GAME_CHECK(ec_subscriber_create(client, &desc, &subscriber, NULL) == EC_OK);

@@ -22,7 +22,7 @@
 
 /* How soon games are back, after the new daemon says that it is ready. The design says 3 s; a test
  * machine may stand still for a while. */
-#define BACK_NS_MAX 20000000000ll
+#define BACK_NS_MAX 60000000000ll
 
 static struct daemon_process engine;
 
@@ -68,6 +68,7 @@ static struct ec_client *join(const char *name, const struct game_side *side)
 {
     struct ec_client_desc desc = { .name = name,
                                    .socket_path = engine.socket_path,
+                                   .timeout_ms = DAEMON_WAIT_MS,
                                    .on_state = on_state,
                                    .context = (void *)(uintptr_t)side };
     struct ec_event_type_desc number = { .name = "test.number", .max_bytes = 8 };
@@ -258,6 +259,7 @@ static struct ec_client *connect_client(struct returns *returns)
 {
     struct ec_client_desc desc = { .name = "clock reader",
                                    .socket_path = engine.socket_path,
+                                   .timeout_ms = DAEMON_WAIT_MS,
                                    .on_state = note_return,
                                    .context = returns };
     struct ec_error why = { 0 };
@@ -416,7 +418,9 @@ static void await_one_reader(struct ec_client *client, struct ec_publisher *publ
 START_TEST(each_object_gets_its_own_readers_from_a_daemon_that_lost_its_state)
 {
     struct ec_event_type_desc number = { .name = "test.number", .max_bytes = 8 };
-    struct ec_client_desc desc = { .name = "late", .socket_path = engine.socket_path };
+    struct ec_client_desc desc = { .name = "late",
+                                   .socket_path = engine.socket_path,
+                                   .timeout_ms = DAEMON_WAIT_MS };
     struct ec_subscriber_desc reads = { .types = &number.name, .type_count = 1 };
     struct ec_publisher *first, *second, *other;
     struct ec_subscriber *subscriber;

@@ -56,6 +56,7 @@ static void start_server(bool waitv)
      * to the child of a build with the address sanitizer. */
     const struct ec_client_desc desc = { .name = "test",
                                          .socket_path = server.socket_path,
+                                         .timeout_ms = DAEMON_WAIT_MS,
                                          .no_thread = true };
 
     ck_assert_msg(daemon_start(&server, waitv ? NULL : without_waitv), "%s", server.why);
@@ -100,7 +101,9 @@ static void work(int self, uint64_t step)
 
 static void simulate(int self)
 {
-    const struct ec_client_desc desc = { .name = "member", .socket_path = server.socket_path };
+    const struct ec_client_desc desc = { .name = "member",
+                                         .socket_path = server.socket_path,
+                                         .timeout_ms = DAEMON_WAIT_MS };
     const struct ec_step_join_desc join = { .required = true,
                                             .budget_ms =
                                                 self == STOPPED ? SHORT_BUDGET_MS : BUDGET_MS };
@@ -291,7 +294,9 @@ END_TEST
 
 START_TEST(members_that_spread_get_phases_in_the_largest_gaps)
 {
-    const struct ec_client_desc desc = { .name = "spread", .socket_path = server.socket_path };
+    const struct ec_client_desc desc = { .name = "spread",
+                                         .socket_path = server.socket_path,
+                                         .timeout_ms = DAEMON_WAIT_MS };
     static const char *const phases[] = { "0", "8333333", "4166666", "12499999" };
     struct ec_client *spread[4];
     struct ec_step_clock clock[4];

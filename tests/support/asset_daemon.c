@@ -157,7 +157,9 @@ const char *asset_await(struct asset_daemon *assets, const char *type, const cha
 
 struct ec_client *asset_game(struct asset_daemon *assets, const char *name)
 {
-    const struct ec_client_desc desc = { .name = name, .socket_path = assets->process.socket_path };
+    const struct ec_client_desc desc = { .name = name,
+                                         .socket_path = assets->process.socket_path,
+                                         .timeout_ms = DAEMON_WAIT_MS };
     struct ec_client *client = NULL;
     struct ec_error why = { 0 };
 

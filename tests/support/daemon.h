@@ -22,7 +22,7 @@
 #include <sys/types.h>
 
 #define KEPT_DESCRIPTORS_MAX 64
-#define DAEMON_WAIT_MS 20000 /* how long any of these waits before the test has failed */
+#define DAEMON_WAIT_MS 90000 /* how long any of these waits before the test has failed */
 
 struct daemon_process {
     pid_t pid;

@@ -7,6 +7,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "support/daemon.h"
+
 static void must(int ok, const char *what)
 {
     if (!ok) {
@@ -93,7 +95,9 @@ void game_hear(const struct game_side *side)
 
 struct ec_client *game_join(const char *name, const char *socket_path)
 {
-    struct ec_client_desc desc = { .name = name, .socket_path = socket_path };
+    struct ec_client_desc desc = { .name = name,
+                                   .socket_path = socket_path,
+                                   .timeout_ms = DAEMON_WAIT_MS };
     struct ec_error why = { 0 };
     struct ec_client *client;
     int rc = ec_client_create(&desc, &client, &why);

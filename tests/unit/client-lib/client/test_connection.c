@@ -14,7 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define TIMEOUT_MS 20000 /* of what is expected to answer */
+#define TIMEOUT_MS 60000 /* of what is expected to answer */
 #define SHORT_MS 20      /* of what is expected not to */
 
 static char directory[] = "/tmp/ec-connection-XXXXXX", path[64];

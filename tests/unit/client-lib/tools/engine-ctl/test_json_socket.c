@@ -10,7 +10,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define TIMEOUT_MS 20000
+#define TIMEOUT_MS 60000
 
 static char directory[64], path[96];
 static int listener;
