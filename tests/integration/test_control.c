@@ -17,6 +17,8 @@
 
 #include "proto/line.h"
 #include "support/daemon.h"
+#include "support/json_texts.h"
+#include "support/rpc_examples.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define IS_SANITIZED 1 /* freed memory is kept for a while, so resident memory says nothing */
@@ -359,83 +361,45 @@ END_TEST
 
 /* JSON-RPC 2.0: the examples of the specification, with methods that exist here. */
 
-#define ERROR(id, code) "\"id\":" id ",\"error\":{\"code\":" code ","
-#define PING(id) "{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"id\":" id "}"
-#define PONG(id) "{\"jsonrpc\":\"2.0\",\"id\":" id ",\"result\":{\"pong\":true"
-
-static const struct {
-    const char *line;
-    const char *expected[5]; /* parts of the one line that comes back, in order; none: no answer */
-} examples[] = {
-    { "{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"params\":[42, 23],\"id\":1}",
-      { PONG("1"), "\"echo\":[42, 23]" } },
-    { "{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"params\":{\"subtrahend\":23,\"minuend\":42},"
-      "\"id\":3}",
-      { PONG("3"), "\"echo\":{\"subtrahend\":23,\"minuend\":42}" } },
-    { "{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"params\":[1,2,3,4,5]}", { NULL } },
-    { "{\"jsonrpc\":\"2.0\",\"method\":\"foobar\"}", { NULL } },
-    { "{\"jsonrpc\":\"2.0\",\"method\":\"foobar\",\"id\":\"1\"}", { ERROR("\"1\"", "-32601") } },
-    { "{\"jsonrpc\":\"2.0\",\"method\":\"foobar, \"params\":\"bar\",\"baz]",
-      { ERROR("null", "-32700") } },
-    { "{\"jsonrpc\":\"2.0\",\"method\":1,\"params\":\"bar\"}", { ERROR("null", "-32600") } },
-    { "[{\"jsonrpc\":\"2.0\",\"method\":\"sum\",\"params\":[1,2,4],\"id\":\"1\"},"
-      "{\"jsonrpc\":\"2.0\",\"method\"]",
-      { ERROR("null", "-32700") } },
-    { "[]", { ERROR("null", "-32600") } },
-    { "[1]", { "[", ERROR("null", "-32600"), "]" } },
-    { "[1,2,3]",
-      { ERROR("null", "-32600"), ERROR("null", "-32600"), ERROR("null", "-32600"), "}}]" } },
-    { "[" PING("\"1\"") ",{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"params\":[7]},"
-                        "{\"foo\":\"boo\"},"
-                        "{\"jsonrpc\":\"2.0\",\"method\":\"foo.get\",\"params\":{\"name\":\"me\"},"
-                        "\"id\":\"5\"}," PING("\"9\"") "]",
-      { PONG("\"1\""), ERROR("null", "-32600"), ERROR("\"5\"", "-32601"), PONG("\"9\"") } },
-    { "[{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"params\":[1,2,4]},"
-      "{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"params\":[7]}]",
-      { NULL } },
-    /* And what the specification says in words. */
-    { PING("null"), { PONG("null") } },
-    { PING("-1.50e3"), { PONG("-1.50e3") } },
-    { PING("18446744073709551615"), { PONG("18446744073709551615") } },
-    { PING("\"a\\u0000\\\"b\""), { PONG("\"a\\u0000\\\"b\"") } },
-    { PING("true"), { ERROR("null", "-32600") } },
-    { PING("{}"), { ERROR("null", "-32600") } },
-    { "{\"method\":\"core.ping\",\"id\":1}", { ERROR("1", "-32600") } },
-    { "{\"jsonrpc\":\"1.0\",\"method\":\"core.ping\",\"id\":1}", { ERROR("1", "-32600") } },
-    { "{\"jsonrpc\":\"2.0\",\"method\":\"core.ping\",\"params\":5,\"id\":1}",
-      { ERROR("1", "-32600") } },
-    { "{\"jsonrpc\":\"2.0\",\"method\":\"core\\u002eping\",\"id\":1}", { PONG("1") } },
-    { "\"text\"", { ERROR("null", "-32600") } },
-    { "{\"jsonrpc\":\"2.0\",\"id\":1,\"id\":2,\"method\":\"core.ping\"}",
-      { ERROR("null", "-32700") } },
-    { "{\"jsonrpc\":\"2.0\",\"method\":\"clock.get\",\"params\":[],\"id\":1}",
-      { ERROR("1", "-32602") } },
-    { "{\"jsonrpc\":\"2.0\",\"method\":\"client.get\",\"params\":{},\"id\":1}",
-      { ERROR("1", "-32602"), "\"data\":{\"param\":\"client_id\",\"reason\":\"is missing\"}" } },
-    { "\r", { NULL } },
-    { "", { NULL } },
-    { PING("7") "\r", { PONG("7") } },
-};
-#define EXAMPLES ((int)(sizeof examples / sizeof examples[0]))
+static bool is_blank(const struct json_text *text)
+{
+    for (size_t i = 0; i < text->bytes; i++)
+        if (strchr(" \t\r", text->text[i]) == NULL || text->text[i] == '\0')
+            return false;
+    return true;
+}
 
 START_TEST(the_examples_of_json_rpc_are_answered_to_the_letter)
 {
-    const char *reply, *at;
+    for (size_t i = 0; i < rpc_examples_count; i++) {
+        const char *missing = rpc_example_try(&client, &rpc_examples[i]);
 
-    ck_assert(line_client_send(&client, examples[_i].line));
-    ck_assert(line_client_send(&client, PING("\"end\"")));
-    reply = line_client_receive(&client);
-    ck_assert_ptr_nonnull(reply);
-    if (examples[_i].expected[0] != NULL) {
-        at = reply;
-        for (unsigned p = 0; p < 5 && examples[_i].expected[p] != NULL; p++) {
-            at = strstr(at, examples[_i].expected[p]);
-            ck_assert_msg(at != NULL, "%s is not in %s", examples[_i].expected[p], reply);
-            at += strlen(examples[_i].expected[p]);
-        }
-        reply = line_client_receive(&client);
+        ck_assert_msg(missing == NULL, "%s: expected %s", rpc_examples[i].line, missing);
     }
-    ck_assert_msg(strstr(reply, PONG("\"end\"")) == reply, "%s", reply);
+}
+END_TEST
+
+/* A text is a line of its own: what the scanner refuses is no JSON here, and what it accepts is. */
+START_TEST(each_text_is_judged_at_the_socket_as_by_the_scanner)
+{
+    for (size_t s = 0; s < json_text_sets_count; s++) {
+        const struct json_text_set *set = &json_text_sets[s];
+
+        for (size_t i = 0; i < set->count; i++) {
+            const struct json_text *text = &set->texts[i];
+            const char *reply;
+
+            if (memchr(text->text, '\n', text->bytes) != NULL || is_blank(text))
+                continue; /* several lines, or none that is answered */
+            ck_assert(line_client_send_bytes(&client, text->text, text->bytes));
+            ck_assert(line_client_send(&client, ""));
+            reply = line_client_receive(&client);
+            ck_assert_ptr_nonnull(reply);
+            ck_assert_msg((strstr(reply, "\"code\":-32700,") != NULL) ==
+                              (set->fault != EC_JSON_FAULT_NONE),
+                          "%s: %s", text->text, reply);
+        }
+    }
 }
 END_TEST
 
@@ -446,14 +410,14 @@ START_TEST(a_batch_has_a_limit)
 
     for (unsigned i = 0; i < 101; i++) {
         last = at;
-        at += sprintf(at, "%c" PING("%u"), i == 0 ? '[' : ',', i);
+        at += sprintf(at, "%c" RPC_PING("%u"), i == 0 ? '[' : ',', i);
     }
     strcpy(at, "]");
     ck_assert(line_client_send(&client, line));
     ck_assert(line_has(line_client_receive(&client), "code", "-32002"));
     strcpy(last, "]"); /* one less is as many as there may be */
     ck_assert(line_client_send(&client, line));
-    ck_assert(strstr(line_client_receive(&client), PONG("99")) != NULL);
+    ck_assert(strstr(line_client_receive(&client), RPC_PONG("99")) != NULL);
 }
 END_TEST
 
@@ -571,7 +535,7 @@ START_TEST(a_line_of_exactly_one_mebibyte_is_a_line)
     char *line = long_line(EC_LINE_BYTES, 5);
 
     ck_assert(line_client_send_bytes(&client, line, EC_LINE_BYTES));
-    ck_assert(strstr(line_client_receive(&client), PONG("5")) != NULL);
+    ck_assert(strstr(line_client_receive(&client), RPC_PONG("5")) != NULL);
     free(line);
 }
 END_TEST
@@ -583,7 +547,7 @@ START_TEST(a_line_of_one_byte_more_is_refused_and_the_connection_closed)
 
     ck_assert(line_client_send_bytes(&client, line, EC_LINE_BYTES + 1));
     reply = line_client_receive(&client);
-    ck_assert_msg(strstr(reply, ERROR("null", "-32001")) != NULL, "%s", reply);
+    ck_assert_msg(strstr(reply, RPC_ERROR("null", "-32001")) != NULL, "%s", reply);
     ck_assert_ptr_null(line_client_receive(&client));
     free(line);
 }
@@ -598,7 +562,7 @@ START_TEST(a_line_without_an_end_is_refused_when_it_is_too_long)
     memset(line, 'x', 8u * EC_LINE_BYTES);
     ck_assert(line_client_send_bytes(&client, line, 8u * EC_LINE_BYTES));
     reply = line_client_receive(&client);
-    ck_assert_msg(strstr(reply, ERROR("null", "-32001")) != NULL, "%s", reply);
+    ck_assert_msg(strstr(reply, RPC_ERROR("null", "-32001")) != NULL, "%s", reply);
     ck_assert_ptr_null(line_client_receive(&client));
     free(line);
 }
@@ -631,22 +595,23 @@ END_TEST
 
 START_TEST(a_client_may_send_byte_by_byte)
 {
-    const char *lines = PING("1") "\r\n\n" PING("2") "\n";
+    const char *lines = RPC_PING("1") "\r\n\n" RPC_PING("2") "\n";
 
     for (const char *at = lines; *at != '\0'; at++)
         ck_assert(line_client_send_bytes(&client, at, 1));
-    ck_assert(strstr(line_client_receive(&client), PONG("1")) != NULL);
-    ck_assert(strstr(line_client_receive(&client), PONG("2")) != NULL);
+    ck_assert(strstr(line_client_receive(&client), RPC_PONG("1")) != NULL);
+    ck_assert(strstr(line_client_receive(&client), RPC_PONG("2")) != NULL);
 }
 END_TEST
 
 START_TEST(a_client_that_closes_its_side_still_gets_its_answers)
 {
-    ck_assert(line_client_send(&client, PING("1")));
-    ck_assert(line_client_send_bytes(&client, PING("2"), strlen(PING("2")))); /* without LF */
+    ck_assert(line_client_send(&client, RPC_PING("1")));
+    ck_assert(
+        line_client_send_bytes(&client, RPC_PING("2"), strlen(RPC_PING("2")))); /* without LF */
     ck_assert_int_eq(shutdown(client.fd, SHUT_WR), 0);
-    ck_assert(strstr(line_client_receive(&client), PONG("1")) != NULL);
-    ck_assert(strstr(line_client_receive(&client), PONG("2")) != NULL);
+    ck_assert(strstr(line_client_receive(&client), RPC_PONG("1")) != NULL);
+    ck_assert(strstr(line_client_receive(&client), RPC_PONG("2")) != NULL);
     ck_assert_ptr_null(line_client_receive(&client));
 }
 END_TEST
@@ -654,7 +619,7 @@ END_TEST
 START_TEST(http_is_hung_up_on)
 {
     ck_assert(line_client_send_bytes(&client, "POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", 35));
-    ck_assert(line_client_send(&client, PING("1")) || errno == EPIPE);
+    ck_assert(line_client_send(&client, RPC_PING("1")) || errno == EPIPE);
     ck_assert_ptr_null(line_client_receive(&client));
 }
 END_TEST
@@ -671,7 +636,7 @@ START_TEST(a_line_that_is_not_complete_in_time_is_refused)
     ck_assert(line_client_connect(&other, second.socket_path));
     ck_assert(line_client_send_bytes(&other, "{\"jsonrpc\":", 11));
     reply = line_client_receive(&other);
-    ck_assert_msg(strstr(reply, ERROR("null", "-32008")) != NULL, "%s", reply);
+    ck_assert_msg(strstr(reply, RPC_ERROR("null", "-32008")) != NULL, "%s", reply);
     ck_assert_ptr_null(line_client_receive(&other));
     line_client_close(&other);
     ck_assert_int_eq(daemon_stop(&second), 0);
@@ -689,7 +654,7 @@ START_TEST(descriptors_are_closed_where_nobody_takes_them)
     line_client_call(&client, "core.ping", NULL); /* the connection is accepted and counted */
     before = process_descriptors(daemon_process.pid);
     ck_assert_int_eq(pipe2(fds, O_CLOEXEC), 0);
-    ck_assert(line_client_send_fds(&client, PING("1"), fds, 2));
+    ck_assert(line_client_send_fds(&client, RPC_PING("1"), fds, 2));
     reply = line_client_receive(&client);
     ck_assert_msg(strstr(reply, "core.ping takes no descriptors") != NULL, "%s", reply);
     ck_assert(line_client_send_fds(&client,
@@ -715,9 +680,10 @@ START_TEST(more_descriptors_than_a_line_may_have_are_all_closed)
     before = process_descriptors(daemon_process.pid);
     for (unsigned i = 0; i < EC_LINE_FDS + 1; i++)
         fds[i] = STDERR_FILENO;
-    ck_assert(line_client_send_fds(&client, PING("1"), fds, EC_LINE_FDS + 1));
+    ck_assert(line_client_send_fds(&client, RPC_PING("1"), fds, EC_LINE_FDS + 1));
     reply = line_client_receive(&client);
-    ck_assert_msg(strstr(reply, ERROR("1", "-32600") "\"message\":\"descriptors were lost") != NULL,
+    ck_assert_msg(strstr(reply, RPC_ERROR("1", "-32600") "\"message\":\"descriptors were lost") !=
+                      NULL,
                   "%s", reply);
     ck_assert_uint_eq(process_descriptors(daemon_process.pid), before);
     ck_assert(line_has(line_client_call(&client, "core.ping", NULL), "pong", "true"));
@@ -742,7 +708,7 @@ static void connect_and_leave(unsigned count)
         if (i % 8 == 0)
             ck_assert(strstr(line_client_hello(&other, "visitor"), "result") != NULL);
         if (i % 8 == 1)
-            ck_assert(line_client_send(&other, PING("1"))); /* and never read the answer */
+            ck_assert(line_client_send(&other, RPC_PING("1"))); /* and never read the answer */
         line_client_close(&other);
     }
     let_the_loop_turn();
@@ -778,7 +744,7 @@ START_TEST(a_connection_too_many_is_told_so)
     }
     ck_assert(line_client_connect(&clients[3], second.socket_path));
     reply = line_client_receive(&clients[3]);
-    ck_assert_msg(strstr(reply, ERROR("null", "-32002")) != NULL, "%s", reply);
+    ck_assert_msg(strstr(reply, RPC_ERROR("null", "-32002")) != NULL, "%s", reply);
     ck_assert_ptr_null(line_client_receive(&clients[3]));
     for (unsigned i = 0; i < 4; i++)
         line_client_close(&clients[i]);
@@ -795,7 +761,7 @@ static void connect_as_nobody(const char *path)
     if (setgid(65534) < 0 || setuid(65534) < 0 || !line_client_connect(&other, path))
         _exit(1);
     reply = line_client_receive(&other);
-    if (reply == NULL || strstr(reply, ERROR("null", "-32003")) == NULL)
+    if (reply == NULL || strstr(reply, RPC_ERROR("null", "-32003")) == NULL)
         _exit(2);
     _exit(line_client_receive(&other) == NULL ? 0 : 3);
 }
@@ -852,9 +818,9 @@ START_TEST(a_daemon_without_descriptors_left_hangs_up_and_goes_on)
     for (unsigned i = 0; i < 100; i++) {
         const char *reply;
 
-        line_client_send(&clients[i], PING("1"));
+        line_client_send(&clients[i], RPC_PING("1"));
         reply = line_client_receive(&clients[i]);
-        served += reply != NULL && strstr(reply, PONG("1")) != NULL;
+        served += reply != NULL && strstr(reply, RPC_PONG("1")) != NULL;
     }
     ck_assert_uint_gt(served, 10);
     ck_assert_uint_lt(served, 64);
@@ -862,7 +828,7 @@ START_TEST(a_daemon_without_descriptors_left_hangs_up_and_goes_on)
         line_client_close(&clients[i]);
     do { /* until the daemon has noticed that they are gone */
         ck_assert(line_client_connect(&clients[0], second.socket_path));
-        line_client_send(&clients[0], PING("2"));
+        line_client_send(&clients[0], RPC_PING("2"));
         served = line_client_receive(&clients[0]) != NULL;
         line_client_close(&clients[0]);
     } while (served == 0);
@@ -926,8 +892,8 @@ int main(void)
 
     tcase_set_timeout(of_protocol, 60);
     tcase_add_checked_fixture(of_protocol, start, stop);
-    tcase_add_loop_test(of_protocol, the_examples_of_json_rpc_are_answered_to_the_letter, 0,
-                        EXAMPLES);
+    tcase_add_test(of_protocol, the_examples_of_json_rpc_are_answered_to_the_letter);
+    tcase_add_test(of_protocol, each_text_is_judged_at_the_socket_as_by_the_scanner);
     tcase_add_test(of_protocol, a_batch_has_a_limit);
     tcase_add_test(of_protocol, ping_gives_back_every_byte_of_its_parameters);
     tcase_add_test(of_protocol, hello_gives_an_id_and_a_role);
