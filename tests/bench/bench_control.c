@@ -7,11 +7,14 @@
  * Redis answers GET with as many bytes, from memory, without persistence. */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -23,7 +26,14 @@
 
 #include "bench/harness.h"
 #include "bench/load.h"
+#include "proto/client_segment.h"
+#include "proto/cursor_segment.h"
+#include "segment/event_port.h"
+#include "segment/segment.h"
 #include "support/daemon.h"
+#include "support/json_texts.h"
+#include "support/reply.h"
+#include "support/rpc_examples.h"
 
 #define REQUESTS 4000 /* in a run, per connection and place in the pipeline; and at most: */
 #define REQUESTS_MAX 40000
@@ -274,8 +284,8 @@ static void idle_rss(const void *context)
 #define STALLED_LINES 4000 /* each with 1 KiB to be sent back */
 #define PINGS 2000
 #define VISITS_FIRST 1000
-#define VISITS 5000
-#define LEAK_REQUESTS 100000
+#define VISITS 100000
+#define LEAK_REQUESTS 1000000
 
 /* Ask for far more than they will ever read. */
 static void stall(struct line_client clients[STALLED])
@@ -365,35 +375,214 @@ static void visit(unsigned times)
     }
 }
 
-/* KiB that visits and requests leave behind. */
+/* The daemon has heard of the last hang-up before it answers who came later. */
+static unsigned settled_descriptors(struct ec_client *game)
+{
+    struct ec_error why = { 0 };
+    char *result;
+
+    for (int i = 0; i < 2; i++) {
+        if (ec_client_call(game, "core.ping", NULL, &result, &why) < 0)
+            bench_fail("%s", why.text);
+        free(result);
+    }
+    return process_descriptors(daemon_.pid);
+}
+
+/* KiB that visits and requests leave behind; as many descriptors as before have to be open. The daemon
+ * is the same in all runs. */
 static void leak(const void *context)
 {
     const struct control_bench *bench = context;
+    struct ec_client *game;
+    struct load *load;
 
+    start_daemon(NULL);
+    game = join(daemon_.socket_path);
+    load = load_open(&(struct load_desc) { .socket_path = daemon_.socket_path,
+                                           .protocol = &load_json,
+                                           .request = bench->request,
+                                           .connections = 1,
+                                           .pipeline = 16 });
+    load_run(load, LEAK_REQUESTS / 10);
+    visit(VISITS_FIRST);
     bench_ready();
     while (bench_next()) {
-        struct ec_client *game;
-        struct load *load;
-        long before_kib;
+        const unsigned descriptors = settled_descriptors(game);
+        const long before_kib = resident_kib();
 
-        start_daemon(NULL);
-        game = join(daemon_.socket_path);
-        load = load_open(&(struct load_desc) { .socket_path = daemon_.socket_path,
-                                               .protocol = &load_json,
-                                               .request = bench->request,
-                                               .connections = 1,
-                                               .pipeline = 16 });
-        load_run(load, LEAK_REQUESTS / 10);
-        visit(VISITS_FIRST);
-        before_kib = resident_kib();
         load_run(load, LEAK_REQUESTS);
         visit(VISITS);
+        if (settled_descriptors(game) != descriptors)
+            bench_fail("%u descriptors were open, now %u", descriptors, settled_descriptors(game));
         bench_answer((double)(resident_kib() - before_kib), 0);
-        load_close(load);
-        ec_client_destroy(game);
-        daemon_stop(&daemon_);
-        daemon_ = (struct daemon_process) { 0 };
     }
+    load_close(load);
+    ec_client_destroy(game);
+    daemon_stop(&daemon_);
+}
+
+/* ---- descriptors ----------------------------------------------------------------------------- */
+
+#define TRIPS 1000 /* in a run */
+#define PORT_BYTES 65536
+
+static struct ec_segment segments[2]; /* of the game on the line client */
+static struct ec_port_writer port;
+
+static const char *result_of(const char *reply)
+{
+    if (strstr(reply, "\"result\":") == NULL)
+        bench_fail("%s", reply);
+    return reply;
+}
+
+static const char *send_descriptors(struct line_client *client, const char *line, const int *fds,
+                                    unsigned fd_count)
+{
+    const char *reply;
+
+    if (!line_client_send_fds(client, line, fds, fd_count))
+        bench_fail("the daemon hung up");
+    reply = line_client_receive(client);
+    if (reply == NULL)
+        bench_fail("the daemon hung up");
+    return result_of(reply);
+}
+
+static void forget_descriptors(struct line_client *client)
+{
+    while (client->fd_count > 0)
+        close(client->fds[--client->fd_count]);
+}
+
+/* A game that speaks in lines, with a port to hand over. */
+static void attach(struct line_client *client)
+{
+    const struct ec_segment_desc descs[] = {
+        { .name = "client", .kind = EC_SEGMENT_CLIENT, .bytes = sizeof(struct ec_client_segment) },
+        { .name = "cursor", .kind = EC_SEGMENT_CURSOR, .bytes = sizeof(struct ec_cursor_segment) }
+    };
+    const struct ec_port_writer_desc port_desc = { .name = "main", .ring_bytes = PORT_BYTES };
+    const int doorbell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    struct ec_error why = { 0 };
+    char line[256];
+
+    if (!line_client_connect(client, daemon_.socket_path) ||
+        ec_segment_init(&segments[0], &descs[0], &why) < 0 ||
+        ec_segment_init(&segments[1], &descs[1], &why) < 0 ||
+        ec_port_writer_init(&port, &port_desc, &why) < 0)
+        bench_fail("attach: %s", why.text);
+    result_of(line_client_hello(client, "game"));
+    snprintf(line, sizeof line,
+             "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"client.attach\",\"params\":{\"real_ns\":"
+             "%" PRId64 ",\"fds\":[\"client\",\"cursor\",\"doorbell\"]}}",
+             bench_ns());
+    send_descriptors(client, line, (const int[]) { segments[0].fd, segments[1].fd, doorbell_fd },
+                     3);
+    close(doorbell_fd);
+    forget_descriptors(client);
+}
+
+/* Hand a port over: answered when the daemon has mapped and checked it. */
+static int64_t give_port(struct line_client *client)
+{
+    static const char line[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"event.port.open\","
+                               "\"params\":{\"name\":\"main\",\"bytes\":65536}}";
+    const int64_t begin = bench_ns();
+    const char *reply = send_descriptors(client, line, &port.segment.fd, 1);
+    const int64_t took_ns = bench_ns() - begin;
+    char params[64];
+
+    snprintf(params, sizeof params, "{\"port_id\":%" PRId64 "}",
+             reply_number(reply, "result/port_id"));
+    result_of(line_client_call(client, "event.port.close", params));
+    return took_ns;
+}
+
+/* Get the daemon's own port: until its bytes have been read. */
+static int64_t take_port(struct line_client *client)
+{
+    static const char line[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"event.reader.open\","
+                               "\"params\":{\"types\":\"*\"}}";
+    const int64_t begin = bench_ns();
+    const char *reply = send_descriptors(client, line, NULL, 0);
+    const int64_t reader_id = reply_number(reply, "result/reader_id");
+    volatile const unsigned char *bytes;
+    char params[64];
+    int64_t took_ns;
+
+    if (client->fd_count != 1)
+        bench_fail("one port was to come with the reader, not %u", client->fd_count);
+    bytes = mmap(NULL, PORT_BYTES, PROT_READ, MAP_SHARED, client->fds[0], 0);
+    if (bytes == MAP_FAILED || bytes[0] == 0)
+        bench_fail("the port cannot be read");
+    took_ns = bench_ns() - begin;
+    munmap((void *)(uintptr_t)bytes, PORT_BYTES);
+    forget_descriptors(client);
+    snprintf(params, sizeof params, "{\"reader_id\":%" PRId64 "}", reader_id);
+    result_of(line_client_call(client, "event.reader.close", params));
+    return took_ns;
+}
+
+static int64_t ping(struct line_client *client)
+{
+    static const char line[] = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"core.ping\"}";
+    const int64_t begin = bench_ns();
+
+    send_descriptors(client, line, NULL, 0);
+    return bench_ns() - begin;
+}
+
+typedef int64_t trip_fn(struct line_client *client); /* ns */
+
+/* us of the median trip. context: what a trip is. */
+static void trips(const void *context)
+{
+    trip_fn *const *trip = context;
+    static double took_us[TRIPS];
+    struct line_client client;
+
+    start_daemon(NULL);
+    attach(&client);
+    bench_ready();
+    while (bench_next()) {
+        for (int i = 0; i < TRIPS; i++)
+            took_us[i] = (double)(*trip)(&client) / 1000;
+        bench_answer(bench_median(took_us, TRIPS), 0);
+    }
+    daemon_stop(&daemon_);
+}
+
+/* ---- conformance ----------------------------------------------------------------------------- */
+
+/* How many cases are judged wrongly: texts by the scanner that stands before every request, and the
+ * examples of JSON-RPC by a daemon. */
+static void conformance(const void *context)
+{
+    (void)context;
+    start_daemon(NULL);
+    bench_ready();
+    while (bench_next()) {
+        struct line_client client;
+        unsigned wrong = 0;
+
+        for (size_t s = 0; s < json_text_sets_count; s++)
+            for (size_t i = 0; i < json_text_sets[s].count; i++) {
+                const struct json_text *text = &json_text_sets[s].texts[i];
+                struct ec_json_fault fault;
+
+                ec_json_check(text->text, text->bytes, NULL, &fault);
+                wrong += fault.kind != json_text_sets[s].fault;
+            }
+        if (!line_client_connect(&client, daemon_.socket_path))
+            bench_fail("a client cannot connect");
+        for (size_t i = 0; i < rpc_examples_count; i++)
+            wrong += rpc_example_try(&client, &rpc_examples[i]) != NULL;
+        line_client_close(&client);
+        bench_answer(wrong, 0);
+    }
+    daemon_stop(&daemon_);
 }
 
 /* ---- instructions ---------------------------------------------------------------------------- */
@@ -480,6 +669,8 @@ static void instructions(const void *context)
     "{\"jsonrpc\":\"2.0\",\"id\":1234567,\"method\":\"clock.get\",\"params\":{}}"                  \
     "                                   \n"
 
+static trip_fn *const give_port_trip = give_port, *const take_port_trip = take_port,
+                      *const ping_trip = ping;
 static const bool is_stalled = true, is_alone = false;
 static const struct control_bench one = { EVENT_LIST, 1, 1 };
 static const struct control_bench fifty = { EVENT_LIST, 50, 1 };
@@ -551,11 +742,26 @@ static const struct {
         .shared = true },
       { .name = "four clients never read", .run = ping_p99, .context = &is_stalled },
       { .name = "nobody else", .run = ping_p99, .context = &is_alone } },
+    { { .name = "control.conformance", .unit = "wrong", .op = "<=", .goal = 0, .pairs = 5 },
+      { .name = "engine-cored", .run = conformance },
+      { 0 } },
+    { { .name = "control.fd", .unit = "us", .op = "<=", .goal = 3, .pairs = 11, .shared = true },
+      { .name = "a port to the daemon", .run = trips, .context = &give_port_trip },
+      { .name = "core.ping", .run = trips, .context = &ping_trip } },
+    { { .name = "control.fd_back",
+        .unit = "us",
+        .op = "<=",
+        .goal = 3,
+        .pairs = 11,
+        .shared = true },
+      { .name = "a port from the daemon", .run = trips, .context = &take_port_trip },
+      { .name = "core.ping", .run = trips, .context = &ping_trip } },
     { { .name = "control.leak",
         .unit = "KiB",
         .op = "<=",
         .goal = 256,
         .pairs = 5,
+        .run_s = 600,
         .shared = true },
       { .name = "engine-cored", .run = leak, .context = &one },
       { 0 } },

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ANSWER_MS 60000 /* how long a contender may take to start, or for one run */
+#define ANSWER_S 60 /* how long a contender may take to start, and for one run by default */
 #define END_MS 10000
 #define ATTEMPTS_PER_PAIR 10 /* before the quietest pairs have to do */
 #define PAIRS_MIN 5
@@ -188,6 +188,7 @@ struct contender_process {
     const char *name;
     pid_t pid;
     FILE *to, *from;
+    int answer_s; /* how long it may take */
     bool missing;
 };
 
@@ -212,8 +213,8 @@ static bool contender_answer(struct contender_process *process, char *line, int 
 {
     struct pollfd answer = { .fd = fileno(process->from), .events = POLLIN };
 
-    if (poll(&answer, 1, ANSWER_MS) != 1) {
-        fprintf(stderr, "%s did not answer in %d s\n", process->name, ANSWER_MS / 1000);
+    if (poll(&answer, 1, process->answer_s * 1000) != 1) {
+        fprintf(stderr, "%s did not answer in %d s\n", process->name, process->answer_s);
         return false;
     }
     if (fgets(line, bytes, process->from) == NULL) {
@@ -230,7 +231,7 @@ static bool contender_start(struct contender_process *process,
     char line[256];
     int down[2], up[2];
 
-    *process = (struct contender_process) { .name = contender->name };
+    *process = (struct contender_process) { .name = contender->name, .answer_s = ANSWER_S };
     if (pipe2(down, O_CLOEXEC) < 0 || pipe2(up, O_CLOEXEC) < 0)
         return false;
     fflush(stdout);
@@ -336,6 +337,9 @@ static bool measure_pairs(const struct bench_row *row, struct contender_process 
     struct pair pair;
     long switches;
 
+    ours->answer_s = row->run_s != 0 ? (int)row->run_s : ANSWER_S;
+    if (peer != NULL)
+        peer->answer_s = ours->answer_s;
     for (unsigned attempt = 0; attempt <= pairs->wanted * ATTEMPTS_PER_PAIR; attempt++) {
         pair = (struct pair) { .peer = 1 };
         if (!contender_run(ours, &pair.ours, &pair.switches))

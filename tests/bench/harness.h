@@ -50,6 +50,7 @@ struct bench_row {
     const char *op;   /* "<=" or ">="; NULL: printed, not judged */
     double goal;      /* of the ratio ours to peer; of ours when there is no peer */
     unsigned pairs;   /* 0: BENCH_PAIRS */
+    unsigned run_s;   /* how long one run may take at most; 0: a minute */
     bool shared; /* more threads than processors, or runs of many time slices: the scheduler is part
                          of what is measured, and no pair is thrown away */
 };
