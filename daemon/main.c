@@ -1,7 +1,6 @@
 /* engine-cored: arguments, signals, the service manager, and the main loop. */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include <uv.h>
 
 #include "breaker/breaker.h"
+#include "daemon/arguments.h"
 #include "daemon/config.h"
 #include "daemon/config_commands.h"
 #include "daemon/config_read.h"
@@ -32,19 +32,8 @@
 #include "resources/decode_child.h"
 #include "resources/decode_server.h"
 
-#define EXIT_CANNOT_START 1
-#define EXIT_USAGE 2
-#define SETS_MAX 64
 #define CONFIG_FILE_NAME "engine-core/engine-core.json"
 #define CONFIG_FILE_SYSTEM "/etc/" CONFIG_FILE_NAME
-
-struct arguments {
-    const char *socket_path;
-    const char *print; /* a table; NULL: run */
-    const char *check; /* a configuration file; NULL: run */
-    struct config_source source;
-    const char *sets[SETS_MAX];
-};
 
 /* What the main loop itself listens to. */
 struct watch {
@@ -53,29 +42,8 @@ struct watch {
     uv_timer_t watchdog;
 };
 
-static const char help[] =
-    "Usage: engine-cored [OPTION]...\n"
-    "Run the engine-core daemon in the foreground.\n"
-    "\n"
-    "  --socket PATH    listen on this socket. Otherwise $ENGINE_CORE_SOCKET; as a user\n"
-    "                   $XDG_RUNTIME_DIR/engine-core.sock; else /run/engine-core/engine-core.sock\n"
-    "  --config FILE    read this configuration file, and not the standard ones, which are\n"
-    "                   /etc/engine-core/engine-core.json and, over it, as a user\n"
-    "                   $XDG_CONFIG_HOME/engine-core/engine-core.json (~/.config)\n"
-    "  --set KEY=VALUE  set one key; wins over the files, may be repeated\n"
-    "  --check FILE     say what is wrong with a configuration file and end: 0 nothing, 1 something\n"
-    "  --print TABLE    print a reference page and end: commands, config, counters, metrics, errors,\n"
-    "                   events; or default-config, the configuration file with all defaults\n"
-    "  --version        print the version and end\n"
-    "  --help           print this text and end\n"
-    "\n"
-    "Signals: TERM and INT end it in good order, HUP reads the configuration again; a change of its\n"
-    "file does so, too.\n"
-    "Exit codes: 0 it ended in good order, 1 it could not start (the reason is on stderr), 2 wrong\n"
-    "usage.\n";
-
 static void fill_standard_descriptors(void);
-static int parse(int argc, char **argv, struct arguments *arguments);
+static int print(const char *table);
 static bool check_sets(const struct arguments *arguments);
 static int check_file(const struct arguments *arguments);
 static void find_standard_files(struct config_source *source, char user_path[PATH_MAX]);
@@ -94,24 +62,27 @@ int main(int argc, char **argv)
     int rc;
 
     fill_standard_descriptors();
-    rc = parse(argc, argv, &arguments);
+    rc = arguments_parse(argc, argv, &arguments);
     if (rc >= 0)
         return rc;
-    if (arguments.print != NULL) {
-        if (reference_print(stdout, arguments.print) < 0) {
-            fprintf(stderr,
-                    "engine-cored: there is no table %s; there are commands, config, counters, "
-                    "metrics, errors, events, default-config\n",
-                    arguments.print);
-            return EXIT_USAGE;
-        }
-        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_CANNOT_START;
-    }
+    if (arguments.print != NULL)
+        return print(arguments.print);
     if (!check_sets(&arguments))
         return EXIT_USAGE;
     if (arguments.check != NULL)
         return check_file(&arguments);
     return run(&arguments);
+}
+
+static int print(const char *table)
+{
+    if (reference_print(stdout, table) == EC_OK)
+        return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_CANNOT_START;
+    fprintf(stderr, "engine-cored: there is no table %s; there are", table);
+    for (size_t i = 0; reference_table(i) != NULL; i++)
+        fprintf(stderr, "%s %s", i == 0 ? "" : ",", reference_table(i));
+    fputc('\n', stderr);
+    return EXIT_USAGE;
 }
 
 /* Who starts us with stderr closed must not get log lines into whatever has its number instead. */
@@ -124,57 +95,6 @@ static void fill_standard_descriptors(void)
     while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd >= 0)
         close(fd);
-}
-
-/* Returns an exit code, or -1 to go on. */
-static int parse(int argc, char **argv, struct arguments *arguments)
-{
-    static const struct option options[] = {
-        { "socket", required_argument, NULL, 's' }, { "config", required_argument, NULL, 'c' },
-        { "set", required_argument, NULL, 'k' },    { "check", required_argument, NULL, 'f' },
-        { "print", required_argument, NULL, 'p' },  { "version", no_argument, NULL, 'v' },
-        { "help", no_argument, NULL, 'h' },         { 0 },
-    };
-    int option;
-
-    arguments->source.sets = arguments->sets;
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        switch (option) {
-        case 's':
-            arguments->socket_path = optarg;
-            break;
-        case 'c':
-            arguments->source.file = optarg;
-            break;
-        case 'f':
-            arguments->check = optarg;
-            break;
-        case 'p':
-            arguments->print = optarg;
-            break;
-        case 'k':
-            if (arguments->source.set_count == SETS_MAX) {
-                fprintf(stderr, "engine-cored: more than %d --set\n", SETS_MAX);
-                return EXIT_USAGE;
-            }
-            arguments->sets[arguments->source.set_count++] = optarg;
-            break;
-        case 'v':
-            puts("engine-cored " EC_VERSION);
-            return EXIT_SUCCESS;
-        case 'h':
-            fputs(help, stdout);
-            return EXIT_SUCCESS;
-        default: /* getopt_long has said what is wrong */
-            fputs("Try engine-cored --help.\n", stderr);
-            return EXIT_USAGE;
-        }
-    }
-    if (optind < argc) {
-        fprintf(stderr, "engine-cored: unexpected argument %s\n", argv[optind]);
-        return EXIT_USAGE;
-    }
-    return -1;
 }
 
 /* What is wrong on the command line is wrong usage. */

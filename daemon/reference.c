@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "daemon/arguments.h"
 #include "proto/line.h"
 #include "proto/tables.h"
 
@@ -264,25 +265,33 @@ static void print_events(FILE *out)
     }
 }
 
+static const struct {
+    const char *name;
+    void (*print)(FILE *out);
+} pages[] = {
+    { "commands", print_commands },
+    { "config", print_config },
+    { "counters", print_counters },
+    { "errors", print_errors },
+    { "events", print_events },
+    { "metrics", print_metrics },
+    { "default-config", print_default_config },
+    { "completion-bash", completion_print_bash },
+    { "completion-zsh", completion_print_zsh },
+    { "completion-fish", completion_print_fish },
+};
+
 int reference_print(FILE *out, const char *table)
 {
-    static const struct {
-        const char *name;
-        void (*print)(FILE *out);
-    } pages[] = {
-        { "commands", print_commands },
-        { "config", print_config },
-        { "counters", print_counters },
-        { "errors", print_errors },
-        { "events", print_events },
-        { "metrics", print_metrics },
-        { "default-config", print_default_config },
-    };
-
     for (size_t i = 0; i < sizeof pages / sizeof pages[0]; i++)
         if (strcmp(pages[i].name, table) == 0) {
             pages[i].print(out);
             return EC_OK;
         }
     return EC_ERR_NOT_FOUND;
+}
+
+const char *reference_table(size_t index)
+{
+    return index < sizeof pages / sizeof pages[0] ? pages[index].name : NULL;
 }

@@ -1,55 +1,16 @@
 /* engine-ctl completion bash|zsh|fish - from the tables of verbs, commands, keys and metrics.
  *
  * All three scripts work alike: they find the verb among the words before the cursor, and offer its next
- * word, its options, or what its arguments and the values of its options can be. The names of arguments
- * and values in the table say what kind they are: FILE, METHOD, KEY, … A script is a text with {{holes}}
- * in it, which functions fill from the tables. */
-#include <assert.h>
+ * word, its options, or what its arguments and the values of its options can be (word_kind.h). Names that
+ * only the daemon knows are asked for when they are offered: engine-ctl names KIND. A script is a text
+ * with {{holes}} in it, which functions fill from the tables. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "engine-ctl/metric.h"
 #include "engine-ctl/verb.h"
-#include "proto/tables.h"
-
-#define NAME_LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ_"
-
-/* What an argument or the value of an option can be, by its name in the tables of verbs. */
-struct kind {
-    const char *name;
-    const char *words; /* NULL: files, or the list below */
-    void (*print)(FILE *out);
-};
-
-static void print_methods(FILE *out);
-static void print_keys(FILE *out);
-static void print_conditions(FILE *out);
-static void print_topics(FILE *out);
-
-static const struct kind kinds[] = {
-    { "METHOD", NULL, print_methods },
-    { "KEY", NULL, print_keys },
-    { "METRIC", NULL, print_conditions },
-    { "SHELL", "bash zsh fish", NULL },
-    { "LEVEL", "0 1 2 3", NULL },
-    { "LOG_LEVEL", "trace debug info warning error", NULL },
-    { "TOPIC", NULL, print_topics },
-    { "CLOCK", "real game physics network ai", NULL },
-    { "POLICY", "skip slow", NULL },
-    { "FILE", NULL, NULL },
-    { "PATH", NULL, NULL },
-};
-
-/* How a shell writes what is offered. */
-struct syntax {
-    const char *files;
-    const char *open, *close; /* around words */
-};
-
-struct hole {
-    const char *name;
-    void (*fill)(FILE *out);
-};
+#include "engine-ctl/word_kind.h"
+#include "proto/tables/template.h"
 
 static void print_bash(FILE *out);
 static void print_zsh(FILE *out);
@@ -74,78 +35,86 @@ int verb_completion(struct ctl *ctl, const struct verb_input *input)
 
 /* ---- what the tables say ----------------------------------------------------------------------- */
 
-static void print_methods(FILE *out)
+/* What can stand in the place of a name of the tables, such as "real|game|CLOCK". */
+struct offer {
+    bool words;       /* there are some that do not change */
+    bool names;       /* and some that the daemon knows */
+    const char *path; /* "files", "directories", "programs" or NULL */
+};
+
+static struct offer offer_of(const char *text)
 {
-    for (size_t i = 0; i < EC_COMMANDS; i++)
-        fprintf(out, "%s%s", i == 0 ? "" : " ", ec_commands[i].method);
+    struct offer offer = { .path = NULL };
+    struct word_choice choice;
+
+    while (word_choice_next(&text, &choice)) {
+        if (choice.kind == NULL)
+            offer.words = true;
+        else if (choice.kind->path != NULL)
+            offer.path = choice.kind->path;
+        else if (choice.kind->method != NULL)
+            offer.names = true;
+        else
+            offer.words = true;
+    }
+    return offer;
 }
 
-static void print_keys(FILE *out)
+static bool is_empty(const struct offer *offer)
 {
-    for (size_t i = 0; i < EC_CONFIGS; i++)
-        fprintf(out, "%s%s", i == 0 ? "" : " ", ec_configs[i].key);
+    return !offer->words && !offer->names && offer->path == NULL;
 }
 
-static void print_conditions(FILE *out)
+/* Those that do not change, between spaces. */
+static void print_words(FILE *out, const char *text)
 {
-    char name[METRIC_NAME_BYTES];
+    struct word_choice choice;
+    bool any = false;
 
-    fputs("ready", out);
-    for (size_t i = 0; i < EC_METRICS; i++) {
-        metric_name(&ec_metrics[i], name);
-        fprintf(out, " %s", name);
+    while (word_choice_next(&text, &choice)) {
+        if (choice.kind != NULL && (choice.kind->path != NULL || choice.kind->method != NULL))
+            continue;
+        if (any)
+            fputc(' ', out);
+        any = true;
+        if (choice.kind == NULL)
+            fwrite(choice.text, 1, choice.bytes, out);
+        else if (choice.kind->words != NULL)
+            fputs(choice.kind->words, out);
+        else
+            choice.kind->print_words(out);
     }
 }
 
-static void print_topics(FILE *out)
+/* The kinds of those that the daemon knows, as engine-ctl names takes them. */
+static void print_kinds(FILE *out, const char *text)
 {
-    for (unsigned i = 0; i < EC_TOPICS; i++)
-        fprintf(out, "%s%s", i == 0 ? "" : " ", ec_topic_name((enum ec_topic)i));
-}
+    struct word_choice choice;
+    bool any = false;
 
-/* The kind whose name stands at text as a whole word; NULL: nothing is known of it. */
-static const struct kind *kind_of(const char *text)
-{
-    const size_t bytes = text != NULL ? strspn(text, NAME_LETTERS) : 0;
-
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (strlen(kinds[i].name) == bytes && memcmp(kinds[i].name, text, bytes) == 0)
-            return &kinds[i];
-    return NULL;
-}
-
-static bool is_file(const struct kind *kind)
-{
-    return kind != NULL && kind->words == NULL && kind->print == NULL;
-}
-
-/* Nothing, when nothing is known. */
-static void print_offer(FILE *out, const struct kind *kind, const struct syntax *syntax)
-{
-    if (kind == NULL)
-        return;
-    if (is_file(kind)) {
-        fputs(syntax->files, out);
-        return;
+    while (word_choice_next(&text, &choice)) {
+        if (choice.kind == NULL || choice.kind->method == NULL)
+            continue;
+        if (any)
+            fputc(' ', out);
+        any = true;
+        for (const char *at = choice.kind->name; *at != '\0'; at++)
+            fputc(*at == '_' ? '-' : tolower((unsigned char)*at), out);
     }
-    fputs(syntax->open, out);
-    if (kind->print != NULL)
-        kind->print(out);
-    else
-        fputs(kind->words, out);
-    fputs(syntax->close, out);
 }
 
-/* The name of the n-th argument, as in "METHOD [PARAMS]"; NULL: there are fewer. */
+/* The name of the n-th argument; NULL: there are fewer. */
 static const char *argument_at(const struct verb *verb, size_t n)
 {
-    const char *at = verb->arguments;
+    if (verb->runs_program)
+        return n == 0 ? "PROGRAM" : "FILE";
+    return n < verb->argument_max ? word_argument(verb->arguments, n) : NULL;
+}
 
-    while (n-- > 0 && at != NULL) {
-        at = strchr(at, ' ');
-        at = at != NULL ? at + 1 : NULL;
-    }
-    return at != NULL && *at != '\0' ? at + (*at == '[') : NULL;
+/* So many arguments are offered for. */
+static size_t argument_count(const struct verb *verb)
+{
+    return verb->runs_program ? 2 : verb->argument_max;
 }
 
 static const char *second_word(const struct verb *verb)
@@ -242,27 +211,6 @@ static void print_global_options(FILE *out)
         fprintf(out, "%s--%s", i == 0 ? "" : " ", verb_globals[i].name);
 }
 
-/* The text with its holes filled. The last hole has no name. */
-static void print_template(FILE *out, const char *text, const struct hole *holes)
-{
-    const char *open;
-
-    while ((open = strstr(text, "{{")) != NULL) {
-        const char *name = open + 2;
-        const size_t bytes = strcspn(name, "}");
-        const struct hole *hole = holes;
-
-        fwrite(text, 1, (size_t)(open - text), out);
-        while (strlen(hole->name) != bytes || memcmp(hole->name, name, bytes) != 0) {
-            hole++;
-            assert(hole->name != NULL);
-        }
-        hole->fill(out);
-        text = name + bytes + 2;
-    }
-    fputs(text, out);
-}
-
 /* ---- bash and zsh ------------------------------------------------------------------------------ */
 
 static void alternative(FILE *out, const struct verb_option *option)
@@ -270,7 +218,7 @@ static void alternative(FILE *out, const struct verb_option *option)
     fprintf(out, "--%s|", option->name);
 }
 
-/* The first part of a pattern of `case`. */
+/* All but the last part of a pattern of `case`. */
 static void print_valued(FILE *out)
 {
     each_valued(out, alternative);
@@ -278,7 +226,23 @@ static void print_valued(FILE *out)
 
 /* ---- bash -------------------------------------------------------------------------------------- */
 
-static const struct syntax bash_syntax = { "files=1", "offer=\"", "\"" };
+/* What the variables become when this is to be offered. */
+static void bash_offer(FILE *out, const char *text)
+{
+    static const struct {
+        const char *path, *action;
+    } actions[] = { { "files", "-f" }, { "directories", "-d" }, { "programs", "-c" } };
+    const struct offer offer = offer_of(text);
+
+    fputs("offer=\"", out);
+    print_words(out, text);
+    fputs("\" names=\"", out);
+    print_kinds(out, text);
+    fputs("\" how=", out);
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
+        if (offer.path != NULL && strcmp(offer.path, actions[i].path) == 0)
+            fputs(actions[i].action, out);
+}
 
 static void bash_verbs(FILE *out)
 {
@@ -299,13 +263,15 @@ static void bash_verbs(FILE *out)
 static void bash_arguments(FILE *out)
 {
     for (size_t v = 0; v < verb_count; v++)
-        for (size_t n = 0; n < verbs[v].argument_max; n++) {
-            const struct kind *kind = kind_of(argument_at(&verbs[v], n));
+        for (size_t n = 0; n < argument_count(&verbs[v]); n++) {
+            const struct offer offer = offer_of(argument_at(&verbs[v], n));
 
-            if (kind == NULL)
+            if (is_empty(&offer))
                 continue;
-            fprintf(out, "    \"%s/%zu\") ", verbs[v].name, n);
-            print_offer(out, kind, &bash_syntax);
+            fprintf(out, "        \"%s/\"%s%zu%s) ", verbs[v].name,
+                    verbs[v].runs_program && n > 0 ? "[" : "", n,
+                    verbs[v].runs_program && n > 0 ? "-9]*" : "");
+            bash_offer(out, argument_at(&verbs[v], n));
             fputs(" ;;\n", out);
         }
 }
@@ -324,12 +290,8 @@ static void bash_options(FILE *out)
 
 static void bash_value(FILE *out, const struct verb_option *option)
 {
-    const struct kind *kind = kind_of(option->value);
-
     fprintf(out, "    --%s) ", option->name);
-    if (kind == NULL)
-        fputs(":", out);
-    print_offer(out, kind, &bash_syntax);
+    bash_offer(out, option->value);
     fputs(" ;;\n", out);
 }
 
@@ -342,17 +304,38 @@ static void print_bash(FILE *out)
 {
     static const char script[] =
         "# bash completion of engine-ctl; made by `engine-ctl completion bash`.\n"
+        "\n"
+        "# _engine_ctl_names PROGRAM SOCKET KIND...: what the daemon knows of these kinds.\n"
+        "_engine_ctl_names()\n"
+        "{\n"
+        "    local program=$1 socket=$2 kind\n"
+        "    shift 2\n"
+        "    for kind; do\n"
+        "        \"$program\" ${socket:+--socket \"$socket\"} --timeout 1 names \"$kind\"\n"
+        "    done 2>/dev/null | cut -f 1\n"
+        "}\n"
+        "\n"
         "_engine_ctl()\n"
         "{\n"
         "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}\n"
-        "    local offer= options= files= verb= i word\n"
+        "    local offer= names= how= options= verb= socket= i word quoted\n"
         "    local -a words=()\n"
         "\n"
         "    COMPREPLY=()\n"
+        "    # --name=value is three words here.\n"
+        "    if [[ $cur == = ]]; then\n"
+        "        cur=\n"
+        "    elif [[ $prev == = ]]; then\n"
+        "        prev=${COMP_WORDS[COMP_CWORD - 2]}\n"
+        "    fi\n"
         "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
         "        word=${COMP_WORDS[i]}\n"
         "        case $word in\n"
-        "        {{valued}}--) ((i++)) ;;\n"
+        "        {{valued}}=)\n"
+        "            if [[ ${COMP_WORDS[i + 1]-} == = ]]; then ((i++)); fi\n"
+        "            ((i++))\n"
+        "            if [[ $word == --socket ]]; then socket=${COMP_WORDS[i]}; fi\n"
+        "            ;;\n"
         "        -*) ;;\n"
         "        *) words+=(\"$word\") ;;\n"
         "        esac\n"
@@ -373,32 +356,36 @@ static void print_bash(FILE *out)
         "    fi\n"
         "    if [[ $cur == -* ]]; then\n"
         "        offer=\"$options {{global_options}}\"\n"
-        "        files=\n"
+        "        names= how=\n"
         "    fi\n"
         "    case $prev in\n"
         "{{values}}"
         "    esac\n"
-        "    if [[ -n $files ]]; then\n"
-        "        compopt -o filenames 2>/dev/null\n"
-        "        mapfile -t COMPREPLY < <(compgen -f -- \"$cur\")\n"
-        "    else\n"
-        "        mapfile -t COMPREPLY < <(compgen -W \"$offer\" -- \"$cur\")\n"
+        "    if [[ -n $how ]]; then\n"
+        "        [[ $how == -c ]] || compopt -o filenames 2>/dev/null\n"
+        "        mapfile -t COMPREPLY < <(compgen \"$how\" -- \"$cur\")\n"
+        "        return\n"
         "    fi\n"
+        "    mapfile -t COMPREPLY < <(compgen -W \"$offer\" -- \"$cur\")\n"
+        "    [[ -n $names ]] || return 0\n"
+        "    # Programs chose these: they are compared as they are, and nothing in them is expanded.\n"
+        "    while IFS= read -r word; do\n"
+        "        printf -v quoted %q \"$word\"\n"
+        "        if [[ $word == \"$cur\"* || $quoted == \"$cur\"* ]]; then COMPREPLY+=(\"$quoted\"); fi\n"
+        "    done < <(_engine_ctl_names \"${COMP_WORDS[0]}\" \"$socket\" $names)\n"
         "}\n"
         "complete -F _engine_ctl engine-ctl\n";
-    static const struct hole holes[] = {
+    static const struct ec_template_hole holes[] = {
         { "valued", print_valued },  { "first_words", print_first_words },
         { "verbs", bash_verbs },     { "arguments", bash_arguments },
         { "options", bash_options }, { "global_options", print_global_options },
         { "values", bash_values },   { NULL, NULL },
     };
 
-    print_template(out, script, holes);
+    ec_template_print(out, script, holes);
 }
 
 /* ---- zsh --------------------------------------------------------------------------------------- */
-
-static const struct syntax zsh_syntax = { "_files", "(", ")" };
 
 /* Within single quotes, and where a colon would end the name. */
 static void zsh_text(FILE *out, const char *text)
@@ -420,6 +407,30 @@ static void zsh_item(FILE *out, const char *word, size_t bytes, const char *help
     fputs("'", out);
 }
 
+/* The action of an argument or value: where the words come from. */
+static void zsh_offer(FILE *out, const char *text)
+{
+    static const struct {
+        const char *path, *action;
+    } actions[] = { { "files", "_files" },
+                    { "directories", "_files -/" },
+                    { "programs", "_command_names -e" } };
+    const struct offer offer = offer_of(text);
+
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
+        if (offer.path != NULL && strcmp(offer.path, actions[i].path) == 0)
+            fputs(actions[i].action, out);
+    if (offer.path != NULL || is_empty(&offer))
+        return;
+    fputs(offer.names ? "{_engine_ctl_names \"" : "(", out);
+    if (offer.names) {
+        print_kinds(out, text);
+        fputs("\" ", out);
+    }
+    print_words(out, text);
+    fputs(offer.names ? "}" : ")", out);
+}
+
 static void zsh_option(FILE *out, const struct verb_option *option)
 {
     const bool again = option->value != NULL && strstr(option->value, "...") != NULL;
@@ -433,7 +444,7 @@ static void zsh_option(FILE *out, const struct verb_option *option)
     if (option->value != NULL) {
         fprintf(out, "%s%.*s:", option->value_optional ? "::" : ":",
                 (int)strcspn(option->value, "."), option->value);
-        print_offer(out, kind_of(option->value), &zsh_syntax);
+        zsh_offer(out, option->value);
     }
     fputs("'", out);
 }
@@ -474,9 +485,13 @@ static void zsh_argument(FILE *out, const struct verb *verb, size_t n)
 {
     const char *name = argument_at(verb, n);
 
-    fprintf(out, " '%zu:%.*s:", n + 1, name != NULL ? (int)strspn(name, NAME_LETTERS) : 0,
+    if (verb->runs_program && n > 0) {
+        fputs(" '*::argument:_normal'", out);
+        return;
+    }
+    fprintf(out, " '%zu:%.*s:", n + 1, name != NULL ? (int)strcspn(name, "|]>. ") : 0,
             name != NULL ? name : "");
-    print_offer(out, kind_of(name), &zsh_syntax);
+    zsh_offer(out, name);
     fputs("'", out);
 }
 
@@ -488,7 +503,7 @@ static void zsh_cases(FILE *out)
         zsh_globals(out);
         for (size_t o = 0; o < option_count(&verbs[v]); o++)
             zsh_option(out, &verbs[v].options[o]);
-        for (size_t n = 0; n < verbs[v].argument_max; n++)
+        for (size_t n = 0; n < argument_count(&verbs[v]); n++)
             zsh_argument(out, &verbs[v], n);
         fputs(" ;;\n", out);
     }
@@ -499,14 +514,28 @@ static void print_zsh(FILE *out)
     static const char script[] =
         "#compdef engine-ctl\n"
         "# zsh completion of engine-ctl; made by `engine-ctl completion zsh`.\n"
+        "\n"
+        "# _engine_ctl_names KINDS WORD...: what the daemon knows of these kinds, and the words.\n"
+        "_engine_ctl_names() {\n"
+        "  local -a found\n"
+        "  local kind\n"
+        "  for kind in ${(s: :)1}; do\n"
+        "    found+=(${(f)\"$($program ${socket:+--socket} $socket --timeout 1 names $kind 2>/dev/null)\"})\n"
+        "  done\n"
+        "  found=(${found//:/\\\\:})\n"
+        "  found=(${found/$'\\t'/:} ${@[2,-1]})\n"
+        "  _describe $1 found\n"
+        "}\n"
+        "\n"
         "_engine_ctl() {\n"
-        "  local verb word\n"
+        "  local verb word socket program=$words[1]\n"
         "  local -a found at offer parts\n"
         "  local -i i\n"
         "  for ((i = 2; i < CURRENT; i++)); do\n"
         "    word=$words[i]\n"
         "    case $word in\n"
-        "    {{valued}}--) ((i++)) ;;\n"
+        "    --socket=*) socket=${word#*=} ;;\n"
+        "    {{valued}}--) ((i++)); [[ $word == --socket ]] && socket=$words[i] ;;\n"
         "    -*) ;;\n"
         "    *) found+=($word) at+=($i) ;;\n"
         "    esac\n"
@@ -516,7 +545,7 @@ static void print_zsh(FILE *out)
         "{{verbs}}"
         "  esac\n"
         "  if [[ -z $verb ]]; then\n"
-        "    if [[ $PREFIX == -* ]]; then\n"
+        "    if [[ $PREFIX == -* || $words[CURRENT-1] == ({{valued}}--) ]]; then\n"
         "      _arguments{{globals}}\n"
         "    else\n"
         "      _describe 'verb' offer\n"
@@ -534,18 +563,16 @@ static void print_zsh(FILE *out)
         "  esac\n"
         "}\n"
         "_engine_ctl \"$@\"\n";
-    static const struct hole holes[] = {
+    static const struct ec_template_hole holes[] = {
         { "valued", print_valued }, { "first_words", zsh_first_words },
         { "verbs", zsh_verbs },     { "globals", zsh_globals },
         { "cases", zsh_cases },     { NULL, NULL },
     };
 
-    print_template(out, script, holes);
+    ec_template_print(out, script, holes);
 }
 
 /* ---- fish -------------------------------------------------------------------------------------- */
-
-static const struct syntax fish_syntax = { "-F", "-a '", "'" };
 
 static void fish_text(FILE *out, const char *text)
 {
@@ -555,6 +582,31 @@ static void fish_text(FILE *out, const char *text)
             fprintf(out, "\\%c", *text);
         else
             fputc(*text, out);
+    fputc('\'', out);
+}
+
+/* Where the words come from; nothing, when nothing is known. */
+static void fish_offer(FILE *out, const char *text)
+{
+    static const struct {
+        const char *path, *action;
+    } actions[] = { { "files", " -F" },
+                    { "directories", " -a '(__fish_complete_directories)'" },
+                    { "programs", " -a '(__fish_complete_command)'" } };
+    const struct offer offer = offer_of(text);
+
+    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
+        if (offer.path != NULL && strcmp(offer.path, actions[i].path) == 0)
+            fputs(actions[i].action, out);
+    if (offer.path != NULL || is_empty(&offer))
+        return;
+    fputs(" -a '", out);
+    print_words(out, text);
+    if (offer.names) {
+        fputs(" (__engine_ctl_names ", out);
+        print_kinds(out, text);
+        fputc(')', out);
+    }
     fputc('\'', out);
 }
 
@@ -568,17 +620,14 @@ static void fish_help(FILE *out, const char *help)
 
 static void fish_option(FILE *out, const char *verb, const struct verb_option *option)
 {
-    const struct kind *kind = kind_of(option->value);
+    const struct offer offer = offer_of(option->value);
 
     fprintf(out, "complete -c engine-ctl -l %s", option->name);
     if (verb != NULL)
         fprintf(out, " -n '__engine_ctl_verb \"%s\"'", verb);
     if (option->value != NULL && !option->value_optional)
-        fputs(is_file(kind) ? " -r -F" : " -x", out);
-    if (kind != NULL && !is_file(kind)) {
-        fputc(' ', out);
-        print_offer(out, kind, &fish_syntax);
-    }
+        fputs(offer.path != NULL ? " -r" : " -x", out);
+    fish_offer(out, option->value);
     fish_help(out, option->help);
 }
 
@@ -616,12 +665,12 @@ static void fish_words(FILE *out, size_t v)
 
 static void fish_argument(FILE *out, const struct verb *verb, size_t n)
 {
-    const struct kind *kind = kind_of(argument_at(verb, n));
+    const struct offer offer = offer_of(argument_at(verb, n));
 
-    if (kind == NULL)
+    if (is_empty(&offer))
         return;
-    fprintf(out, "complete -c engine-ctl -n '__engine_ctl_at \"%s\" %zu' ", verb->name, n);
-    print_offer(out, kind, &fish_syntax);
+    fprintf(out, "complete -c engine-ctl -n '__engine_ctl_at \"%s\" %zu'", verb->name, n);
+    fish_offer(out, argument_at(verb, n));
     fputc('\n', out);
 }
 
@@ -631,7 +680,7 @@ static void fish_verbs(FILE *out)
         fish_words(out, v);
         for (size_t o = 0; o < option_count(&verbs[v]); o++)
             fish_option(out, verbs[v].name, &verbs[v].options[o]);
-        for (size_t n = 0; n < verbs[v].argument_max; n++)
+        for (size_t n = 0; n < argument_count(&verbs[v]); n++)
             fish_argument(out, &verbs[v], n);
     }
 }
@@ -665,6 +714,16 @@ static void print_fish(FILE *out)
         "    test \"$words[1..$n]\" = \"$argv[1]\"\n"
         "end\n"
         "\n"
+        "# What the daemon knows of these kinds.\n"
+        "function __engine_ctl_names\n"
+        "    set -l words (commandline -opc)\n"
+        "    set -l socket (string match -- '--socket=*' $words)\n"
+        "    set -l at (contains -i -- --socket $words); and set socket --socket $words[(math $at + 1)]\n"
+        "    for kind in $argv\n"
+        "        $words[1] $socket --timeout 1 names $kind 2>/dev/null\n"
+        "    end\n"
+        "end\n"
+        "\n"
         "function __engine_ctl_verb\n"
         "    string match -q -- \"$argv[1]*\" (string join ' ' -- (__engine_ctl_words))\n"
         "end\n"
@@ -672,12 +731,12 @@ static void print_fish(FILE *out)
         "complete -c engine-ctl -f\n"
         "{{globals}}"
         "{{verbs}}";
-    static const struct hole holes[] = {
+    static const struct ec_template_hole holes[] = {
         { "valued", fish_valued },
         { "globals", fish_globals },
         { "verbs", fish_verbs },
         { NULL, NULL },
     };
 
-    print_template(out, script, holes);
+    ec_template_print(out, script, holes);
 }

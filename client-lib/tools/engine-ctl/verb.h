@@ -124,6 +124,7 @@ int verb_telemetry_history(struct ctl *ctl, const struct verb_input *input);
 int verb_wait(struct ctl *ctl, const struct verb_input *input);
 int verb_doctor(struct ctl *ctl, const struct verb_input *input);
 int verb_top(struct ctl *ctl, const struct verb_input *input);
+int verb_names(struct ctl *ctl, const struct verb_input *input);
 int verb_completion(struct ctl *ctl, const struct verb_input *input);
 int verb_postmortem_list(struct ctl *ctl, const struct verb_input *input);
 int verb_postmortem_show(struct ctl *ctl, const struct verb_input *input);
