@@ -4,9 +4,10 @@
  *                   LOG_RECORDS slots, each with a turn      |
  *                                                            +--> the last LOG_RECENT lines --> log_read()
  *
- * A slot's turn says whose it is: turn == position: free for the record of that position; turn ==
- * position + 1: it holds that record. Callers claim a position by compare-and-swap on `next`; only the
- * writer moves `written`. A full ring loses the line and counts it.
+ * A slot's turn says whose it is: turn == 2 * lap: free for the record of that lap; turn == 2 * lap + 1:
+ * it holds that record. So a ring of zeros is an empty one, of which no page is touched before its slots
+ * are used. Callers claim a position by compare-and-swap on `next`; only the writer moves `written`. A full
+ * ring loses the line and counts it.
  *
  * The writer sleeps on `asleep` when the ring is empty; the caller that finds it set wakes it. It alone
  * touches the sinks; which ones there are is handed to it through `sinks_wanted`. */
@@ -63,15 +64,13 @@ static struct {
     uint64_t lost_reported;  /* writer */
     _Atomic uint32_t asleep; /* futex: 1 while the writer waits */
     pthread_t writer;
-    struct log_record ring[LOG_RECORDS];
 
     struct log_sinks sinks;                      /* writer */
     struct log_sinks_desc *_Atomic sinks_wanted; /* for the writer, who frees it; NULL: as before */
     _Atomic uint64_t sink_lost;
 
-    pthread_mutex_t recent_lock; /* of what is below; held for one copy at a time */
-    struct log_line recent[LOG_RECENT];
-    uint64_t recent_count; /* since the start: sequence of the last line */
+    pthread_mutex_t recent_lock; /* of recent[] and what is below; held for one copy at a time */
+    uint64_t recent_count;       /* since the start: sequence of the last line */
     void (*tap)(void *context);
     void *tap_context;
     void (*_Atomic mirror)(const struct log_line *line);
@@ -82,6 +81,10 @@ static struct {
     .recent_lock = PTHREAD_MUTEX_INITIALIZER,
     .sinks = { .desc = { .to_stderr = true } },
 };
+
+/* Apart from it, because these begin as zeros, which take no room in the program's file. */
+static struct log_record ring[LOG_RECORDS];
+static struct log_line recent[LOG_RECENT];
 
 static const char *const level_names[] = { "trace", "debug", "info", "warning", "error" };
 
@@ -101,6 +104,7 @@ static struct log_module *add_module(const char *name);
 static void reckon_least(void);
 static bool is_wanted(enum log_level level, const char *module);
 static void write_all(const char *line, size_t bytes);
+static uint64_t turn_of(uint64_t position);
 static struct log_record *claim(uint64_t *position);
 static void wake_writer(void);
 
@@ -109,12 +113,8 @@ int log_start(void)
     sigset_t all, before;
     int rc;
 
-    for (uint64_t i = 0; i < LOG_RECORDS; i++)
-        atomic_store_explicit(&sink.ring[i].turn, i, memory_order_relaxed);
-    atomic_store_explicit(&sink.next, 0, memory_order_relaxed);
     atomic_store_explicit(&sink.stopping, false, memory_order_relaxed);
     atomic_store_explicit(&sink.is_stuck, false, memory_order_relaxed);
-    sink.written = 0;
     sink.lost_reported = atomic_load_explicit(&sink.lost, memory_order_relaxed);
 
     /* Signals are the main thread's business. */
@@ -210,7 +210,7 @@ unsigned log_read(uint64_t *sequence, struct log_line *lines, unsigned max)
              ? sink.recent_count - LOG_RECENT
              : *sequence;
     while (at < sink.recent_count && count < max)
-        lines[count++] = sink.recent[at++ % LOG_RECENT];
+        lines[count++] = recent[at++ % LOG_RECENT];
     pthread_mutex_unlock(&sink.recent_lock);
     *sequence = at > *sequence ? at : *sequence;
     return count;
@@ -300,7 +300,7 @@ void log_write(enum log_level level, const char *module, const char *format, ...
         write_all(shown, format_line(shown, line, &text_at));
     } else {
         /* Publishes the record; pairs with the acquire in write_next(). */
-        atomic_store_explicit(&record->turn, position + 1, memory_order_release);
+        atomic_store_explicit(&record->turn, turn_of(position) + 1, memory_order_release);
         wake_writer();
     }
     errno = errno_before;
@@ -325,23 +325,29 @@ static void cut_at_character(char *text, size_t capacity)
     text[end] = '\0';
 }
 
+/* The turn of a slot that is free for the record of this position. */
+static uint64_t turn_of(uint64_t position)
+{
+    return position / LOG_RECORDS * 2;
+}
+
 /* Take the next position that is free. NULL: the ring is full. */
 static struct log_record *claim(uint64_t *position)
 {
     uint64_t at = atomic_load_explicit(&sink.next, memory_order_relaxed);
 
     for (;;) {
-        struct log_record *record = &sink.ring[at % LOG_RECORDS];
+        struct log_record *record = &ring[at % LOG_RECORDS];
         /* Pairs with the release in write_next(): who sees the slot free may overwrite it. */
         const uint64_t turn = atomic_load_explicit(&record->turn, memory_order_acquire);
 
-        if (turn == at) {
+        if (turn == turn_of(at)) {
             if (atomic_compare_exchange_weak_explicit(&sink.next, &at, at + 1, memory_order_relaxed,
                                                       memory_order_relaxed)) {
                 *position = at;
                 return record;
             }
-        } else if (turn < at) {
+        } else if (turn < turn_of(at)) {
             return NULL;
         } else {
             at = atomic_load_explicit(&sink.next, memory_order_relaxed);
@@ -386,14 +392,14 @@ static void *write_records(void *nothing)
 
 static bool write_next(void)
 {
-    struct log_record *record = &sink.ring[sink.written % LOG_RECORDS];
+    struct log_record *record = &ring[sink.written % LOG_RECORDS];
 
-    if (atomic_load_explicit(&record->turn, memory_order_acquire) != sink.written + 1)
+    if (atomic_load_explicit(&record->turn, memory_order_acquire) != turn_of(sink.written) + 1)
         return false;
     keep(&record->line);
     write_to_sinks(&record->line);
     /* Gives the slot back; pairs with the acquire in claim(). */
-    atomic_store_explicit(&record->turn, sink.written + LOG_RECORDS, memory_order_release);
+    atomic_store_explicit(&record->turn, turn_of(sink.written + LOG_RECORDS), memory_order_release);
     sink.written++;
     return true;
 }
@@ -466,7 +472,7 @@ static void keep(struct log_line *line)
 {
     pthread_mutex_lock(&sink.recent_lock);
     line->sequence = ++sink.recent_count;
-    sink.recent[(line->sequence - 1) % LOG_RECENT] = *line;
+    recent[(line->sequence - 1) % LOG_RECENT] = *line;
     if (sink.tap != NULL)
         sink.tap(sink.tap_context);
     pthread_mutex_unlock(&sink.recent_lock);

@@ -35,7 +35,7 @@ static uint64_t page_round(uint64_t bytes);
 static int desc_check(const struct ec_segment_desc *desc, struct ec_error *why);
 static int map_range(int fd, uint64_t bytes, uint64_t mirror_offset, int protection, void **base,
                      uint64_t *mapped_bytes, struct ec_error *why);
-static int populate(const struct ec_segment *segment, struct ec_error *why);
+static int populate(const struct ec_segment *segment, uint64_t mirror_used, struct ec_error *why);
 static int file_check(int fd, uint32_t kind, uint64_t bytes_min, uint64_t bytes_max,
                       uint64_t *bytes, struct ec_error *why);
 static int header_copy(int fd, struct ec_segment_header *header, struct ec_error *why);
@@ -73,7 +73,7 @@ int ec_segment_init(struct ec_segment *segment, const struct ec_segment_desc *de
         goto fail;
     }
     if (desc->populate) {
-        rc = populate(segment, why);
+        rc = populate(segment, desc->mirror_used, why);
         if (rc < 0)
             goto fail;
     }
@@ -126,7 +126,7 @@ int ec_segment_adopt(struct ec_segment *segment, int fd, const struct ec_segment
     if (rc == EC_OK && madvise(segment->base, segment->mapped_bytes, MADV_DONTFORK) < 0)
         rc = ec_fail(why, EC_ERR_SYSTEM, "madvise DONTFORK: %s", strerror(errno));
     if (rc == EC_OK && desc->populate)
-        rc = populate(segment, why);
+        rc = populate(segment, desc->mirror_used, why);
     if (rc < 0) {
         ec_segment_finish(segment);
         return ec_error_prefix(why, rc, "adopt segment %s", desc->name);
@@ -281,6 +281,11 @@ static int desc_check(const struct ec_segment_desc *desc, struct ec_error *why)
         return ec_fail(why, EC_ERR_PARAM,
                        "mirror offset is %" PRIu64 ", expected whole pages below %" PRIu64,
                        desc->mirror_offset, desc->bytes);
+    if (desc->mirror_used > (desc->mirror_offset == 0 ? 0 : desc->bytes - desc->mirror_offset))
+        return ec_fail(why, EC_ERR_PARAM,
+                       "%" PRIu64 " bytes of the mirror are used, of which there are %" PRIu64,
+                       desc->mirror_used,
+                       desc->mirror_offset == 0 ? 0 : desc->bytes - desc->mirror_offset);
     return EC_OK;
 }
 
@@ -312,20 +317,20 @@ static int map_range(int fd, uint64_t bytes, uint64_t mirror_offset, int protect
 
 /* Reserve the pages, so that a shortage is an error here and not a SIGBUS later, then enter them in
  * the page table. */
-static int populate(const struct ec_segment *segment, struct ec_error *why)
+static int populate(const struct ec_segment *segment, uint64_t mirror_used, struct ec_error *why)
 {
-    const uint64_t page = page_round(1);
+    const uint64_t page = page_round(1), touched = segment->bytes + page_round(mirror_used);
 
     while (fallocate(segment->fd, 0, 0, (off_t)segment->bytes) < 0)
         if (errno != EINTR)
             return ec_fail(why, EC_ERR_MEMORY, "reserve %" PRIu64 " bytes: %s", segment->bytes,
                            strerror(errno));
-    if (madvise(segment->base, segment->mapped_bytes, MADV_POPULATE_WRITE) == 0)
+    if (madvise(segment->base, touched, MADV_POPULATE_WRITE) == 0)
         return EC_OK;
     if (errno != EINVAL) /* before Linux 5.14 the kernel does not know it: then by hand */
         return ec_fail(why, errno == ENOMEM ? EC_ERR_MEMORY : EC_ERR_SYSTEM, "populate: %s",
                        strerror(errno));
-    for (uint64_t at = 0; at < segment->mapped_bytes; at += page)
+    for (uint64_t at = 0; at < touched; at += page)
         ((volatile unsigned char *)segment->base)[at] = 0; /* nothing was written yet */
     return EC_OK;
 }

@@ -25,6 +25,8 @@ struct ec_segment_desc {
     bool adoptable;         /* no FUTURE_WRITE seal, so that ec_segment_adopt() can map it again */
     bool populate;          /* reserve and touch every page now: no shortage and no fault later */
     uint64_t mirror_offset; /* [mirror_offset, bytes) is mapped twice in a row; 0: not */
+    uint64_t mirror_used;   /* the writer goes so far into the second mapping: what populate enters
+                               of it in the page table */
     int file_fd; /* the heap: make it in this empty file of a tmpfs, which cannot be sealed, and
                                whose owner the segment becomes; 0: in a memfd */
 };

@@ -16,7 +16,9 @@
 #include "events/registry.h"
 #include "foundation/doorbell.h"
 
-#define OWN_RING_BYTES (1024u * 1024)
+/* Some 4,000 system events; all of it is resident from the start, so that news of an emergency needs no
+ * memory. The largest payload that the daemon can publish is a quarter of it. */
+#define OWN_RING_BYTES (512u * 1024)
 #define RATE_MS 1000
 
 /* ---- the daemon's port ----------------------------------------------------------------------- */

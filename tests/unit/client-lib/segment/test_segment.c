@@ -223,6 +223,53 @@ START_TEST(a_mirrored_segment_repeats_its_end_behind_itself)
 }
 END_TEST
 
+/* Is the page at this address entered in the page table? */
+static bool is_entered(const void *address)
+{
+    const int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    uint64_t entry = 0;
+
+    ck_assert_int_ge(pagemap, 0);
+    ck_assert_int_eq(pread(pagemap, &entry, sizeof entry, (off_t)((uintptr_t)address / 4096 * 8)),
+                     sizeof entry);
+    close(pagemap);
+    return entry >> 63 != 0;
+}
+
+START_TEST(of_a_mirror_only_the_part_that_is_used_is_populated)
+{
+    struct ec_segment_desc desc = clock_desc();
+    struct ec_segment segment;
+    const unsigned char *base;
+
+    desc.mirror_offset = 4096;
+    desc.mirror_used = 100;
+    desc.populate = true;
+    segment = made(&desc);
+    base = segment.base;
+    ck_assert_uint_eq(segment.mapped_bytes, 2 * BYTES - 4096);
+    ck_assert(is_entered(base + BYTES - 4096));
+    ck_assert(is_entered(base + BYTES));
+    ck_assert(!is_entered(base + BYTES + 4096));
+    ec_segment_finish(&segment);
+}
+END_TEST
+
+START_TEST(more_of_a_mirror_than_there_is_cannot_be_used)
+{
+    struct ec_segment_desc desc = clock_desc();
+    struct ec_segment segment;
+
+    desc.mirror_used = 1; /* without a mirror */
+    ck_assert_int_eq(ec_segment_init(&segment, &desc, &why), EC_ERR_PARAM);
+    desc.mirror_offset = 2 * 4096;
+    desc.mirror_used = BYTES - 2 * 4096 + 1;
+    ck_assert_int_eq(ec_segment_init(&segment, &desc, &why), EC_ERR_PARAM);
+    ck_assert_msg(strstr(why.text, "of the mirror are used, of which there are") != NULL, "%s",
+                  why.text);
+}
+END_TEST
+
 START_TEST(a_mirror_offset_outside_the_file_is_refused_and_the_map_stays)
 {
     static const uint64_t offsets[] = { 0, 100, BYTES, 1ull << 40 };
@@ -446,6 +493,8 @@ int main(void)
     tcase_add_test(writer,
                    holes_can_be_punched_into_a_heap_and_a_read_only_descriptor_cannot_write_it);
     tcase_add_test(writer, a_populated_segment_has_all_its_pages);
+    tcase_add_test(writer, of_a_mirror_only_the_part_that_is_used_is_populated);
+    tcase_add_test(writer, more_of_a_mirror_than_there_is_cannot_be_used);
     tcase_add_test(writer, a_mirrored_segment_repeats_its_end_behind_itself);
     tcase_add_loop_test(writer, a_mirror_offset_outside_the_file_is_refused_and_the_map_stays, 0,
                         4);
