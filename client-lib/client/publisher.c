@@ -29,12 +29,14 @@ struct cached_type {
 };
 
 struct ec_publisher {
-    struct ec_port_writer writer;
-    struct ec_event_header header; /* of the next event: stamp, sender, type */
-    struct cached_type *claimed;   /* NULL: nothing is claimed */
-    enum ec_stamp stamp;
+    struct cached_type *claimed; /* NULL: nothing is claimed */
     bool batch;
-    bool stamped; /* this batch has its stamp */
+    bool stamped; /* the next event gets the stamp that is there */
+    enum ec_stamp stamp;
+    uint32_t sender;
+    int64_t time_ns; /* the stamp */
+    uint64_t step;
+    struct ec_port_writer writer;
     struct ec_stamp_clock clock;
     struct cached_type cache[TYPE_CACHE];
 
@@ -237,7 +239,8 @@ int ec_publisher_create(struct ec_client *client, const struct ec_publisher_desc
         return ec_fail(why, EC_ERR_MEMORY, "%zu bytes for a publisher", sizeof *made);
     made->client = client;
     made->stamp = desc->stamp;
-    made->header.sender = client->id;
+    made->stamped = desc->stamp == EC_STAMP_FRAME; /* below */
+    made->sender = client->id;
     made->ring_bytes = writer.ring_bytes;
     snprintf(made->name, sizeof made->name, "%s", writer.name);
 #ifdef EC_TSAN
@@ -332,27 +335,38 @@ static int refuse(struct ec_publisher *publisher, struct cached_type *known, int
     return code;
 }
 
-int ec_publisher_claim(struct ec_publisher *publisher, uint64_t type, size_t bytes, void **payload)
+/* Whatever is not the common case stands apart and out of line: the common one then calls nothing, and
+ * needs no registers that it had to save. */
+static __attribute__((noinline)) int claim_rare(struct ec_publisher *publisher, uint64_t type,
+                                                size_t bytes, void **payload)
 {
-    struct cached_type *known = &publisher->cache[type & (TYPE_CACHE - 1)];
+    struct cached_type *known;
     int rc;
 
     publisher->claimed = NULL;
-    if (known->type != type || type == 0) {
-        known = search_type(publisher, type);
-        if (known == NULL)
-            return refuse(publisher, NULL, EC_ERR_TYPE);
-    }
+    known = search_type(publisher, type);
+    if (known == NULL)
+        return refuse(publisher, NULL, EC_ERR_TYPE);
     if (bytes < known->bytes_min || bytes > known->bytes_max)
         return refuse(publisher, known, EC_ERR_SIZE);
     rc = ec_port_claim(&publisher->writer, (uint32_t)bytes, payload);
     if (rc < 0)
         return refuse(publisher, known, rc);
-    if (rc == EC_OK) {
+    if (rc == EC_OK)
         publisher->claimed = known;
-        publisher->header.type = type;
-    }
     return rc;
+}
+
+int ec_publisher_claim(struct ec_publisher *publisher, uint64_t type, size_t bytes, void **payload)
+{
+    struct cached_type *known = &publisher->cache[type & (TYPE_CACHE - 1)];
+
+    if (known->type != type || type == 0 || bytes < known->bytes_min || bytes > known->bytes_max ||
+        !ec_port_has_room(&publisher->writer, (uint32_t)bytes))
+        return claim_rare(publisher, type, bytes, payload);
+    ec_port_take(&publisher->writer, (uint32_t)bytes, payload);
+    publisher->claimed = known;
+    return EC_OK;
 }
 
 int ec_publisher_claim_wait(struct ec_publisher *publisher, uint64_t type, size_t bytes,
@@ -377,34 +391,88 @@ void ec_publisher_stamp(struct ec_publisher *publisher)
 {
     const struct ec_clock_page *clock = ec_client_clock(publisher->client);
 
-    publisher->header.time_ns = ec_stamp_clock_ns(&publisher->clock);
-    publisher->header.step =
+    publisher->time_ns = ec_stamp_clock_ns(&publisher->clock);
+    publisher->step =
         clock == NULL ? 0 : atomic_load_explicit(&clock->step[0].step, memory_order_relaxed);
+}
+
+/* Word by word, for the reason that ec_port_write_header gives: the stamp may be just stored. */
+static inline struct ec_event_header header_of(const struct ec_publisher *publisher,
+                                               const struct cached_type *type)
+{
+    return (struct ec_event_header) {
+        .type = type->type,
+        .time_ns = publisher->time_ns,
+        .step = publisher->step,
+        .sender = publisher->sender,
+    };
+}
+
+static __attribute__((noinline)) int flush(struct ec_publisher *publisher)
+{
+    ec_port_flush(&publisher->writer);
+    return EC_OK;
+}
+
+/* It is in the ring: count it, and show it unless it waits for the end of a batch. */
+static inline int finish_commit(struct ec_publisher *publisher, struct cached_type *type,
+                                uint32_t used)
+{
+    publisher->claimed = NULL;
+    count(&type->row->published, 1);
+    count(&type->row->bytes, used);
+    return publisher->batch ? EC_OK : flush(publisher);
+}
+
+/* A keyframe, or a payload in a block. */
+static __attribute__((noinline)) int commit_special(struct ec_publisher *publisher, uint32_t used)
+{
+    struct ec_event_header header = header_of(publisher, publisher->claimed);
+
+    ec_port_commit_rare(&publisher->writer, &header, used);
+    return finish_commit(publisher, publisher->claimed, used);
+}
+
+static inline __attribute__((always_inline)) int commit_stamped(struct ec_publisher *publisher,
+                                                                uint32_t used)
+{
+    struct cached_type *type = publisher->claimed;
+    struct ec_event_header header;
+
+    if (!ec_port_is_plain(&publisher->writer))
+        return commit_special(publisher, used);
+    header = header_of(publisher, type);
+    ec_port_commit_plain(&publisher->writer, &header, used);
+    return finish_commit(publisher, type, used);
+}
+
+static __attribute__((noinline)) int stamp_and_commit(struct ec_publisher *publisher, uint32_t used)
+{
+    ec_publisher_stamp(publisher);
+    publisher->stamped = publisher->batch && publisher->stamp == EC_STAMP_BATCH;
+    return commit_stamped(publisher, used);
+}
+
+static inline __attribute__((always_inline)) int commit(struct ec_publisher *publisher,
+                                                        uint32_t used)
+{
+    return publisher->stamped ? commit_stamped(publisher, used) : stamp_and_commit(publisher, used);
 }
 
 int ec_publisher_commit_used(struct ec_publisher *publisher, size_t used)
 {
-    struct cached_type *type = publisher->claimed;
-
-    if (type == NULL)
+    if (publisher->claimed == NULL)
         return EC_ERR_STATE;
-    if (used > publisher->writer.claimed_bytes || used < type->bytes_min)
+    if (used > publisher->writer.claimed_bytes || used < publisher->claimed->bytes_min)
         return EC_ERR_SIZE;
-    if (!publisher->stamped && publisher->stamp != EC_STAMP_FRAME)
-        ec_publisher_stamp(publisher);
-    publisher->stamped = publisher->batch && publisher->stamp == EC_STAMP_BATCH;
-    ec_port_commit(&publisher->writer, &publisher->header, (uint32_t)used);
-    publisher->claimed = NULL;
-    count(&type->row->published, 1);
-    count(&type->row->bytes, used);
-    if (!publisher->batch)
-        ec_port_flush(&publisher->writer);
-    return EC_OK;
+    return commit(publisher, (uint32_t)used);
 }
 
 int ec_publisher_commit(struct ec_publisher *publisher)
 {
-    return ec_publisher_commit_used(publisher, publisher->writer.claimed_bytes);
+    if (publisher->claimed == NULL)
+        return EC_ERR_STATE;
+    return commit(publisher, publisher->writer.claimed_bytes);
 }
 
 int ec_publisher_publish(struct ec_publisher *publisher, uint64_t type, const void *payload,
@@ -422,13 +490,13 @@ int ec_publisher_publish(struct ec_publisher *publisher, uint64_t type, const vo
 void ec_publisher_batch_begin(struct ec_publisher *publisher)
 {
     publisher->batch = true;
-    publisher->stamped = false;
+    publisher->stamped = publisher->stamp == EC_STAMP_FRAME;
 }
 
 void ec_publisher_batch_end(struct ec_publisher *publisher)
 {
     publisher->batch = false;
-    publisher->stamped = false;
+    publisher->stamped = publisher->stamp == EC_STAMP_FRAME;
     ec_port_flush(&publisher->writer);
 }
 

@@ -56,6 +56,7 @@ int ec_port_writer_init(struct ec_port_writer *writer, const struct ec_port_writ
         .instance = desc->instance,
         .populate = true,
         .mirror_offset = desc->mirrored ? ring_offset : 0,
+        .mirror_used = desc->mirrored ? desc->ring_bytes / CLAIM_SHARE : 0,
     };
     struct ec_event_port *port;
     int rc;
@@ -207,6 +208,7 @@ int ec_port_claim_anew(struct ec_port_writer *writer, uint32_t bytes, void **pay
 {
     uint64_t size = ec_event_size(bytes), offset, end;
 
+    writer->claimed_block = 0;
     if (size > writer->capacity / CLAIM_SHARE)
         return claim_block(writer, bytes, payload);
     if (ec_mailbox_has_mail(&writer->changes))
@@ -257,6 +259,7 @@ static int claim_block(struct ec_port_writer *writer, uint32_t bytes, void **pay
     atomic_thread_fence(memory_order_release); /* with the acquire fence in ec_port_intact */
     writer->claimed_bytes = bytes;
     writer->claimed_block = block + 1;
+    writer->room = 0; /* so that the next claim comes by here and forgets the block */
     *payload = writer->blocks + (size_t)block * writer->block_bytes;
     return EC_OK;
 }
@@ -419,6 +422,7 @@ void ec_port_commit_rare(struct ec_port_writer *writer, const struct ec_event_he
 {
     struct ec_event_header event = *header;
 
+    assert(writer->claimed != NULL && bytes <= writer->claimed_bytes);
     if (writer->keyframe)
         event.flags |= EC_EVENT_KEYFRAME;
     ec_port_write_header(writer, &event, bytes);

@@ -90,25 +90,25 @@ struct ec_port_peer_state {
 };
 
 struct ec_port_writer {
-    struct ec_segment segment;
+    /* What each event takes. */
     struct ec_event_port *port; /* the writable mapping */
     unsigned char *ring;
     uint64_t capacity;
-    bool mirrored;
-
-    uint64_t position;  /* end of the committed events, those of an open batch included */
-    uint64_t sequence;  /* of the next event */
-    uint64_t flushed;   /* the tail that readers see */
-    uint64_t intent;    /* the tail_intent that readers see */
-    bool keyframe;      /* the next event is one */
-    uint64_t limit;     /* events may end here without looking at cursors again */
-    uint64_t room;      /* and here without any look: neither at cursors nor at the intent */
-    uint32_t claim_max; /* payloads up to here go into the ring */
-
+    uint64_t position; /* end of the committed events, those of an open batch included */
+    uint64_t room;     /* events may end here without any look: at cursors or the intent */
     struct ec_event_header *claimed; /* NULL: none */
+    uint64_t sequence;               /* of the next event */
+    uint32_t claim_max;              /* payloads up to here go into the ring */
     uint32_t claimed_bytes;
     uint32_t claimed_block; /* index + 1; 0: the payload is in the ring */
+    bool keyframe;          /* the next event is one */
+    bool mirrored;
 
+    uint64_t limit;   /* events may end here without looking at cursors again */
+    uint64_t flushed; /* the tail that readers see */
+    uint64_t intent;  /* the tail_intent that readers see */
+
+    struct ec_segment segment;
     unsigned char *blocks;
     uint32_t block_bytes, block_count;
     uint32_t next_block;                    /* the one that was used longest ago */
@@ -310,21 +310,26 @@ void ec_port_commit_rare(struct ec_port_writer *writer, const struct ec_event_he
                          uint32_t bytes);
 int ec_port_peek_anew(struct ec_port_reading *reading, struct ec_port_item *item);
 
-/* The room at the position is free: give it out. */
+/* Is the room behind the position free, and is there nothing else to do first? */
+static inline bool ec_port_has_room(const struct ec_port_writer *writer, uint32_t bytes)
+{
+    return bytes <= writer->claim_max && writer->position + ec_event_size(bytes) <= writer->room &&
+           !ec_mailbox_has_mail(&writer->changes);
+}
+
+/* It is: give it out. */
 static inline void ec_port_take(struct ec_port_writer *writer, uint32_t bytes, void **payload)
 {
     unsigned char *event = writer->ring + (writer->position & (writer->capacity - 1));
 
     writer->claimed = (struct ec_event_header *)(void *)event;
     writer->claimed_bytes = bytes;
-    writer->claimed_block = 0;
     *payload = event + sizeof(struct ec_event_header);
 }
 
 static inline int ec_port_claim(struct ec_port_writer *writer, uint32_t bytes, void **payload)
 {
-    if (bytes > writer->claim_max || writer->position + ec_event_size(bytes) > writer->room ||
-        ec_mailbox_has_mail(&writer->changes))
+    if (!ec_port_has_room(writer, bytes))
         return ec_port_claim_anew(writer, bytes, payload);
     ec_port_take(writer, bytes, payload);
     return EC_OK;
@@ -374,16 +379,28 @@ static inline void ec_port_pass(struct ec_port_writer *writer, uint32_t bytes)
     atomic_store_explicit(&mark->sequence, sequence, memory_order_release);
 }
 
+/* Is the claimed event one that just has to be written? */
+static inline bool ec_port_is_plain(const struct ec_port_writer *writer)
+{
+    return writer->claimed_block == 0 && !writer->keyframe;
+}
+
+/* Commit it then. header need not be in memory for that. */
+static inline void ec_port_commit_plain(struct ec_port_writer *writer,
+                                        const struct ec_event_header *header, uint32_t bytes)
+{
+    assert(writer->claimed != NULL && bytes <= writer->claimed_bytes);
+    ec_port_write_header(writer, header, bytes);
+    ec_port_pass(writer, bytes);
+}
+
 static inline void ec_port_commit(struct ec_port_writer *writer,
                                   const struct ec_event_header *header, uint32_t bytes)
 {
-    assert(writer->claimed != NULL && bytes <= writer->claimed_bytes);
-    if (writer->claimed_block != 0 || writer->keyframe) {
+    if (ec_port_is_plain(writer))
+        ec_port_commit_plain(writer, header, bytes);
+    else
         ec_port_commit_rare(writer, header, bytes);
-        return;
-    }
-    ec_port_write_header(writer, header, bytes);
-    ec_port_pass(writer, bytes);
 }
 
 static inline int ec_port_peek(struct ec_port_reading *reading, struct ec_port_item *item)

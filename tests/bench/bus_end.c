@@ -134,10 +134,10 @@ void bus_close(struct bus_end *end)
     ec_client_destroy(end->client);
 }
 
-void *bus_claim(struct bus_end *end)
+/* The ring is full, or something is wrong. */
+static __attribute__((noinline)) void *claim_late(struct bus_end *end, int rc)
 {
     void *payload;
-    int rc = ec_publisher_claim(end->publisher, end->out, end->bench->bytes, &payload);
 
     if (rc == EC_AGAIN)
         rc = ec_publisher_claim_wait(end->publisher, end->out, end->bench->bytes, BUS_WAIT_NS,
@@ -145,6 +145,19 @@ void *bus_claim(struct bus_end *end)
     if (rc != EC_OK)
         bench_fail("claim: %s", ec_error_text(rc));
     return payload;
+}
+
+static inline void *claim(struct bus_end *end)
+{
+    void *payload;
+    int rc = ec_publisher_claim(end->publisher, end->out, end->bench->bytes, &payload);
+
+    return rc == EC_OK ? payload : claim_late(end, rc);
+}
+
+void *bus_claim(struct bus_end *end)
+{
+    return claim(end);
 }
 
 /* A claim, which is never committed, is how the publishing thread gets to know of them. */
@@ -166,7 +179,7 @@ void bus_await_readers(struct bus_end *end, unsigned readers)
 
 void bus_publish_one(struct bus_end *end, uint64_t value)
 {
-    bench_fill(bus_claim(end), value, end->bench->bytes);
+    bench_fill(claim(end), value, end->bench->bytes);
     ec_publisher_commit(end->publisher);
 }
 
