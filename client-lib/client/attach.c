@@ -251,6 +251,7 @@ static int replace_assets(struct ec_client *client, const struct known_segment *
     client->heap_segment = ec_known_link_segment(heap->fd);
     /* Decided again: this daemon may order references otherwise. */
     atomic_store_explicit(&client->reference_order, EC_REFERENCE_UNDECIDED, memory_order_relaxed);
+    atomic_store_explicit(&client->fenced_serial, EC_CLIENT_NO_SERIAL, memory_order_relaxed);
     rc = ec_segment_map_replace(directory->map, directory->fd, directory->kind,
                                 directory->bytes_max, why);
     if (!holds_anything(client))

@@ -25,7 +25,12 @@ struct ec_event_peers; /* client/event_peers.c: ports and readers of this client
 struct ec_tracker;     /* client/tracking.c: which sites allocate */
 struct ec_memory_sink; /* client/memory.c: where this client's allocators count */
 
+#define EC_CLIENT_NO_SERIAL UINT64_MAX
+
 struct ec_client {
+    /* serial while reference_order is EC_REFERENCE_MEMBARRIER, else EC_CLIENT_NO_SERIAL. It stands
+     * first for resource_inline.h, which programs have compiled in. */
+    _Atomic uint64_t fenced_serial;
     _Atomic uint32_t id;       /* another one when the daemon could not know who it was */
     _Atomic uint64_t instance; /* of the daemon */
     char name[48];
@@ -138,23 +143,8 @@ void ec_client_memory_frame_ends(struct ec_client *client);
  * Cost: a compare once the thread has its slot. */
 uint32_t ec_client_thread_slot(struct ec_client *client);
 
-/* thread_slot.c: what a thread remembers of its slots. The first place is looked at in line, where a
- * call would cost more than the rest. */
-struct ec_held_slot {
-    uint64_t serial; /* of the client; 0: free */
-    uint32_t slot;
-};
-#define EC_HELD_SLOTS                                                                              \
-    4 /* clients that one thread has slots in; in further ones it uses the shared slot */
-/* initial-exec: one load to find it, also inside the shared library. */
-extern _Thread_local struct ec_held_slot ec_held_slots[EC_HELD_SLOTS]
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
-
-static inline uint32_t ec_client_thread_slot_inline(struct ec_client *client)
-{
-    if (__builtin_expect(ec_held_slots[0].serial == client->serial, 1))
-        return ec_held_slots[0].slot;
-    return ec_client_thread_slot(client);
-}
+/* The same, and from now on what is plain takes the short way on this thread (resource_inline.h), if this
+ * is the first client that it came to know and the slot is its own. The client is attached. */
+uint32_t ec_client_thread_slot_plain(struct ec_client *client);
 
 #endif

@@ -27,6 +27,7 @@ int ec_live_clients_add(struct ec_client *client, struct ec_error *why)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for a fork handler");
     pthread_mutex_lock(&mutex);
     client->serial = ++last_serial;
+    atomic_store_explicit(&client->fenced_serial, EC_CLIENT_NO_SERIAL, memory_order_relaxed);
     client->next_live = first;
     first = client;
     pthread_mutex_unlock(&mutex);

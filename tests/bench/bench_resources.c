@@ -2,9 +2,11 @@
  *
  *     bench_resources
  *
- *   resources.acquire             acquire + release  against  + 1 and - 1 of a private counter
+ *   resources.acquire             acquire + release in line  against  + 1 and - 1 of a private counter
  *   resources.acquire_2           the same while a second process does it, too
  *   resources.acquire_roundtrip   the same  against  asking another process over AF_UNIX, twice
+ *   resources.acquire_walk        the same for 4,096 resources in turn  against  as many counters, printed
+ *   resources.acquire_call        by the functions of the library  against  two that do nothing
  *   resources.acquire_view        the same with a fresh view each time, printed
  *   resources.lookup              find by name  against  uthash with the same keys
  *   resources.evict               order -> memory back, 100 MB  against  bare punching of holes
@@ -16,7 +18,7 @@
  *
  * The games are real clients of a real daemon on a socket of its own. */
 #include <engine-core/client.h>
-#include <engine-core/resource.h>
+#include <engine-core/resource_inline.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <signal.h>
@@ -38,11 +40,13 @@
 #define PAIRS_A_RUN 1000000 /* a few milliseconds */
 #define ROUND_TRIPS_A_RUN 500
 #define NAMES 4096
+#define WALKS_A_RUN 100
 #define LARGE_COUNT 10
 #define LARGE_BYTES (10u << 20)
 
 static struct daemon_process daemon_;
 static char archive[128];
+static char names[NAMES][32];
 
 static void say(struct ec_client *client, const char *method, const char *params)
 {
@@ -79,8 +83,20 @@ static ec_resource loaded(struct ec_client *client, const char *group, const cha
 
 /* ---- acquire ---------------------------------------------------------------------------------- */
 
-static double hold_and_release(struct ec_client *client, ec_resource resource,
-                               struct ec_resource_view *view)
+static double hold_and_release(struct ec_client *client, ec_resource resource)
+{
+    int64_t begin = bench_ns();
+
+    for (unsigned i = 0; i < PAIRS_A_RUN; i++) {
+        if (ec_resource_acquire_inline(client, resource) != EC_OK)
+            bench_fail("acquire failed");
+        ec_resource_release_inline(client, resource);
+    }
+    return (double)(bench_ns() - begin) / PAIRS_A_RUN;
+}
+
+static double hold_and_release_by_calls(struct ec_client *client, ec_resource resource,
+                                        struct ec_resource_view *view)
 {
     int64_t begin = bench_ns();
 
@@ -92,34 +108,71 @@ static double hold_and_release(struct ec_client *client, ec_resource resource,
     return (double)(bench_ns() - begin) / PAIRS_A_RUN;
 }
 
-static void run_acquire(bool with_view, int processor)
+static void acquire(const void *context)
 {
     struct ec_client *client = game();
     ec_resource resource = loaded(client, "names", "name 7");
-    struct ec_resource_view view;
 
-    bench_pin(processor);
-    hold_and_release(client, resource, &view);
+    (void)context;
+    bench_pin(0);
+    hold_and_release(client, resource);
     bench_ready();
     while (bench_next()) {
         long before = bench_switches();
-        double ns = hold_and_release(client, resource, with_view ? &view : NULL);
+        double ns = hold_and_release(client, resource);
 
         bench_answer(ns, bench_switches() - before);
     }
     ec_client_destroy(client);
 }
 
-static void acquire(const void *context)
+/* context: a view, or NULL for none. */
+static void acquire_by_calls(const void *context)
 {
-    (void)context;
-    run_acquire(false, 0);
+    struct ec_client *client = game();
+    ec_resource resource = loaded(client, "names", "name 7");
+    struct ec_resource_view view;
+
+    bench_pin(0);
+    hold_and_release_by_calls(client, resource, &view);
+    bench_ready();
+    while (bench_next()) {
+        long before = bench_switches();
+        double ns = hold_and_release_by_calls(client, resource, context != NULL ? &view : NULL);
+
+        bench_answer(ns, bench_switches() - before);
+    }
+    ec_client_destroy(client);
 }
 
-static void acquire_with_view(const void *context)
+/* What a frame does: each of many resources once. */
+static void acquire_walk(const void *context)
 {
+    struct ec_client *client = game();
+    static ec_resource resources[NAMES];
+
     (void)context;
-    run_acquire(true, 0);
+    for (unsigned i = 0; i < NAMES; i++)
+        resources[i] = i == 0 ? loaded(client, "names", names[0]) : (ec_resource) { 0 };
+    for (unsigned i = 0; i < NAMES; i++)
+        if (ec_resource_find(client, names[i], &resources[i]) != EC_OK)
+            bench_fail("%s is not there", names[i]);
+    bench_pin(0);
+    bench_ready();
+    while (bench_next()) {
+        long before = bench_switches();
+        int64_t begin = bench_ns();
+
+        for (unsigned round = 0; round < WALKS_A_RUN; round++)
+            for (unsigned i = 0; i < NAMES; i++) {
+                if (ec_resource_acquire_inline(client, resources[i]) != EC_OK)
+                    bench_fail("acquire failed");
+                ec_resource_release_inline(client, resources[i]);
+            }
+        bench_answer((double)(bench_ns() - begin) / (WALKS_A_RUN * NAMES),
+                     bench_switches() - before);
+    }
+    ec_client_destroy(client);
 }
 
 /* The second game: holds and releases while the shared word is the number of the run. */
@@ -135,8 +188,8 @@ static void second_game(struct bench_partner *parent, const void *context)
     while (bench_partner_wait(parent, &run)) {
         bench_partner_send(parent, 0);
         while (atomic_load_explicit(now, memory_order_relaxed) == run) {
-            if (ec_resource_acquire(client, resource, NULL) == EC_OK)
-                ec_resource_release(client, resource);
+            if (ec_resource_acquire_inline(client, resource) == EC_OK)
+                ec_resource_release_inline(client, resource);
         }
     }
     ec_client_destroy(client);
@@ -168,7 +221,7 @@ static void acquire_beside_another(const void *context)
         bench_partner_send(&partner, run);
         bench_partner_wait(&partner, &value);
         before = bench_switches();
-        ns = hold_and_release(client, resource, NULL);
+        ns = hold_and_release(client, resource);
         bench_answer(ns, bench_switches() - before);
         atomic_store(now, 0);
     }
@@ -177,11 +230,22 @@ static void acquire_beside_another(const void *context)
 }
 
 /* What a game would do for an asset of its own: raise the count of the object at hand and lower it. */
+static inline void count_privately(_Atomic int32_t *counter)
+{
+    __asm__ volatile("" : "+r"(counter) : : "memory"); /* which one is known only now */
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
+                          memory_order_relaxed);
+    __asm__ volatile("" : "+r"(counter) : : "memory"); /* it is used in between */
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) - 1,
+                          memory_order_relaxed);
+}
+
+/* context: how many counters are walked over; NULL: one. */
 static void private_counter(const void *context)
 {
     _Atomic int32_t *counters = calloc(NAMES, sizeof *counters);
+    unsigned walk = context != NULL ? *(const unsigned *)context : 1;
 
-    (void)context;
     if (counters == NULL)
         bench_fail("no memory");
     bench_pin(0);
@@ -190,19 +254,39 @@ static void private_counter(const void *context)
         long before = bench_switches();
         int64_t begin = bench_ns();
 
-        for (unsigned i = 0; i < PAIRS_A_RUN; i++) {
-            _Atomic int32_t *counter = &counters[7];
+        for (unsigned i = 0; i < PAIRS_A_RUN / walk; i++)
+            for (unsigned k = 0; k < walk; k++)
+                count_privately(&counters[k]);
+        bench_answer((double)(bench_ns() - begin) / (PAIRS_A_RUN / walk * walk),
+                     bench_switches() - before);
+    }
+    free(counters);
+}
 
-            __asm__ volatile("" : "+r"(counter) : : "memory"); /* which one is known only now */
-            atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + 1,
-                                  memory_order_relaxed);
-            __asm__ volatile("" : "+r"(counter) : : "memory"); /* it is used in between */
-            atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) - 1,
-                                  memory_order_relaxed);
+__attribute__((noinline)) static int nothing(struct ec_client *client, ec_resource resource,
+                                             struct ec_resource_view *view)
+{
+    __asm__ volatile("" : : "r"(client), "r"(resource.value), "r"(view) : "memory");
+    return EC_OK;
+}
+
+/* What two calls cost that do nothing at all. */
+static void empty_calls(const void *context)
+{
+    (void)context;
+    bench_pin(0);
+    bench_ready();
+    while (bench_next()) {
+        long before = bench_switches();
+        int64_t begin = bench_ns();
+
+        for (unsigned i = 0; i < PAIRS_A_RUN; i++) {
+            if (nothing(NULL, (ec_resource) { 7 }, NULL) != EC_OK)
+                bench_fail("impossible");
+            nothing(NULL, (ec_resource) { 7 }, NULL);
         }
         bench_answer((double)(bench_ns() - begin) / PAIRS_A_RUN, bench_switches() - before);
     }
-    free(counters);
 }
 
 /* ---- the same by asking ----------------------------------------------------------------------- */
@@ -257,8 +341,6 @@ struct known {
     uint64_t handle;
     UT_hash_handle hh;
 };
-
-static char names[NAMES][32];
 
 static void names_make(void)
 {
@@ -419,11 +501,15 @@ static void content_make(void)
     line_client_close(&line);
 }
 
+static const unsigned walk = NAMES;
+
 static const struct bench_contender peers[] = {
     { .name = "private counter", .run = private_counter },
     { .name = "AF_UNIX round trips", .run = round_trips },
     { .name = "uthash", .run = lookup_uthash },
     { .name = "fallocate PUNCH_HOLE", .run = punch },
+    { .name = "private counters", .run = private_counter, .context = &walk },
+    { .name = "empty calls", .run = empty_calls },
 };
 
 static const struct {
@@ -440,8 +526,14 @@ static const struct {
     { { .name = "resources.acquire_roundtrip", .unit = "ns", .op = "<=", .goal = 0.0002 },
       { .name = "engine-core", .run = acquire },
       &peers[1] },
+    { { .name = "resources.acquire_walk", .unit = "ns" },
+      { .name = "engine-core", .run = acquire_walk },
+      &peers[4] },
+    { { .name = "resources.acquire_call", .unit = "ns" },
+      { .name = "engine-core", .run = acquire_by_calls },
+      &peers[5] },
     { { .name = "resources.acquire_view", .unit = "ns" },
-      { .name = "engine-core", .run = acquire_with_view },
+      { .name = "engine-core", .run = acquire_by_calls, .context = &walk },
       &peers[0] },
     { { .name = "resources.lookup", .unit = "ns", .op = "<=", .goal = 1.2 },
       { .name = "engine-core", .run = lookup },

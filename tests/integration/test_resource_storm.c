@@ -3,7 +3,7 @@
  * whether its bytes are whole. EC_STORM_S says for how long (10 s). */
 #include <check.h>
 #include <engine-core/client.h>
-#include <engine-core/resource.h>
+#include <engine-core/resource_inline.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -125,8 +125,24 @@ static void let_go(struct storm *storm)
     unsigned at = (unsigned)(random_next(&storm->random) % storm->held_count);
 
     verify(&storm->held[at]); /* to the end */
-    ec_resource_release(storm->client, storm->held[at].resource);
+    if (random_next(&storm->random) % 2 == 0)
+        ec_resource_release(storm->client, storm->held[at].resource);
+    else
+        ec_resource_release_inline(storm->client, storm->held[at].resource);
     storm->held[at] = storm->held[--storm->held_count];
+}
+
+/* By a call, or in line and then a look at what is held. */
+static int acquire(struct storm *storm, struct held *held)
+{
+    int rc;
+
+    if (random_next(&storm->random) % 2 == 0)
+        return ec_resource_acquire(storm->client, held->resource, &held->view);
+    rc = ec_resource_acquire_inline(storm->client, held->resource);
+    if (rc == EC_OK)
+        GAME_CHECK(ec_resource_access(storm->client, held->resource, &held->view) == EC_OK);
+    return rc;
 }
 
 static void take(struct storm *storm, unsigned file)
@@ -142,7 +158,7 @@ static void take(struct storm *storm, unsigned file)
     snprintf(name, sizeof name, "f%u", file);
     rc = ec_resource_find(storm->client, name, &held->resource);
     if (rc == EC_OK)
-        rc = ec_resource_acquire(storm->client, held->resource, &held->view);
+        rc = acquire(storm, held);
     if (rc == EC_ERR_EVICTED)
         GAME_CHECK(ec_resource_request(storm->client, name) == EC_OK);
     GAME_CHECK(rc == EC_OK || rc == EC_AGAIN || rc == EC_ERR_EVICTED || rc == EC_ERR_STALE ||
@@ -278,6 +294,7 @@ static void storm(bool membarrier)
     asset_ok(asset_call(&assets, "resource.unload", "{\"group\":\"g1\"}"));
     while (asset_bytes(&assets) != 0)
         ;
+    asset_await_idle(&assets);
     descriptors = process_descriptors(assets.process.pid);
     rage((seconds != NULL ? atoll(seconds) : 10) / 2 + 1);
     unload_all();

@@ -2,7 +2,7 @@
 #include <check.h>
 #include <engine-core/breaker.h>
 #include <engine-core/client.h>
-#include <engine-core/resource.h>
+#include <engine-core/resource_inline.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -689,12 +689,13 @@ static int check_for_ever(const struct game_side *side)
     (void)side;
     for (uint32_t y = 0;; y = (y + 1) % shape.height) {
         if (ec_resource_find(client, "a.png", &resource) != EC_OK ||
-            ec_resource_acquire(client, resource, &view) != EC_OK)
+            ec_resource_acquire_inline(client, resource) != EC_OK)
             continue;
+        GAME_CHECK(ec_resource_access(client, resource, &view) == EC_OK);
         for (uint32_t x = 0; x < shape.width; x++)
             GAME_CHECK(((const unsigned char *)view.data)[y * view.stride + x * 4] ==
                        sample_pixel(x, y, 0));
-        ec_resource_release(client, resource);
+        ec_resource_release_inline(client, resource);
         sched_yield(); /* now and then nobody holds it */
     }
 }

@@ -33,6 +33,7 @@
  * Ownership: the bytes are valid from acquire to release. Reading them later never crashes, but shows
  *            other bytes.
  * Cost:      acquire and release are a few plain loads and stores: no system call, no lock, no message.
+ *            resource_inline.h has them without a call.
  *            find hashes the name and looks it up in shared memory. Soft references cost three
  *            stores, and a look-up to begin. */
 #ifndef ENGINE_CORE_RESOURCE_H
@@ -120,7 +121,8 @@ EC_API struct ec_resource_level ec_resource_level(const struct ec_resource_view 
                                                   uint32_t index);
 
 /* A look at a resource that this program holds anyway: its view, without another reference. The handle
- * must be held until the view is not used any more. Errors as ec_resource_acquire. */
+ * must be held until the view is not used any more; what is held can be looked at whatever the daemon
+ * does with it. Errors as ec_resource_acquire. */
 EC_API int ec_resource_access(struct ec_client *client, ec_resource resource,
                               struct ec_resource_view *view);
 
