@@ -2,21 +2,17 @@
 #include "engine-ctl/json_read.h"
 #include "engine-ctl/print.h"
 #include "engine-ctl/verb.h"
+#include "engine-ctl/watch.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <engine-core/error.h>
-
-#define WATCH_S_DEFAULT 1
-#define WATCH_S_MAX 3600
 
 static void print_types(const struct ctl *ctl, const cJSON *types, const cJSON *stats);
 static const cJSON *stats_of(const cJSON *stats, const char *name);
 static int list_fields(struct ctl *ctl, const char *type);
-static int show_stats(struct ctl *ctl, const struct verb_input *input);
+static int show_stats(struct ctl *ctl, void *context);
 static int print_stats_of(struct ctl *ctl, const char *type, struct table *table,
                           struct table *ports);
 static void add_ports(struct table *table, const cJSON *ports);
@@ -45,23 +41,7 @@ int verb_events_list(struct ctl *ctl, const struct verb_input *input)
 
 int verb_events_stats(struct ctl *ctl, const struct verb_input *input)
 {
-    long long seconds = WATCH_S_DEFAULT;
-    struct timespec next;
-    int rc;
-
-    if (input->options[1] != NULL && input->options[1][0] != '\0' &&
-        !verb_number(input->options[1], 1, WATCH_S_MAX, &seconds))
-        return ctl_fail(EXIT_USAGE, "events stats: --watch is \"%s\", expected seconds, 1..%d",
-                        input->options[1], WATCH_S_MAX);
-    clock_gettime(CLOCK_MONOTONIC, &next);
-    for (;;) { /* until the daemon goes or a signal ends it */
-        rc = show_stats(ctl, input);
-        if (rc != EXIT_DONE || input->options[1] == NULL)
-            return rc;
-        next.tv_sec += seconds;
-        while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL) == EINTR)
-            continue;
-    }
+    return watch_show(ctl, "events stats", input->options[1], show_stats, (void *)(uintptr_t)input);
 }
 
 int verb_events_publish(struct ctl *ctl, const struct verb_input *input)
@@ -131,8 +111,9 @@ static int list_fields(struct ctl *ctl, const char *type)
     return rc;
 }
 
-static int show_stats(struct ctl *ctl, const struct verb_input *input)
+static int show_stats(struct ctl *ctl, void *context)
 {
+    const struct verb_input *input = context;
     static const struct column columns[] = {
         { "TYPE", false },     { "PUBLISHED", true }, { "RATE", true },    { "BYTES", true },
         { "DELIVERED", true }, { "LOST", true },      { "REFUSED", true }, { "LATENCY P50", true },

@@ -26,7 +26,8 @@ static int send_request(struct json_socket *connection, const char *method, cons
 static int next_line(struct json_socket *connection, int64_t deadline_ms, char **line,
                      struct ec_error *why);
 static int receive(struct json_socket *connection, int64_t deadline_ms, struct ec_error *why);
-static int wait_for(int fd, short events, int64_t deadline_ms, struct ec_error *why);
+static int wait_for(const struct json_socket *connection, short events, int64_t deadline_ms,
+                    struct ec_error *why);
 static int take_answer(struct json_answer *answer, const cJSON *message, struct ec_error *why);
 static int take_text(struct json_answer *answer, const char *member, struct ec_error *why);
 static const char *skip_value(const char *at);
@@ -202,7 +203,7 @@ static int send_request(struct json_socket *connection, const char *method, cons
         if (n >= 0)
             sent += (int)n;
         else if (errno == EAGAIN)
-            rc = wait_for(fd, POLLOUT, deadline_ms, why);
+            rc = wait_for(connection, POLLOUT, deadline_ms, why);
         else if (errno == EPIPE || errno == ECONNRESET)
             rc = fail(why, EC_ERR_DISCONNECTED, "the daemon hung up");
         else if (errno != EINTR)
@@ -257,7 +258,7 @@ static int receive(struct json_socket *connection, int64_t deadline_ms, struct e
         connection->capacity = capacity;
     }
     for (;;) {
-        int rc = wait_for(fd, POLLIN, deadline_ms, why);
+        int rc = wait_for(connection, POLLIN, deadline_ms, why);
 
         if (rc < 0)
             return rc;
@@ -274,9 +275,11 @@ static int receive(struct json_socket *connection, int64_t deadline_ms, struct e
     }
 }
 
-static int wait_for(int fd, short events, int64_t deadline_ms, struct ec_error *why)
+static int wait_for(const struct json_socket *connection, short events, int64_t deadline_ms,
+                    struct ec_error *why)
 {
-    struct pollfd ready = { .fd = fd, .events = events };
+    struct pollfd ready[] = { { .fd = connection->fd_plus_one - 1, .events = events },
+                              { .fd = connection->stop_plus_one - 1, .events = POLLIN } };
 
     for (;;) {
         int64_t left_ms = deadline_ms - now_ms();
@@ -284,7 +287,9 @@ static int wait_for(int fd, short events, int64_t deadline_ms, struct ec_error *
 
         if (left_ms <= 0)
             return fail(why, EC_ERR_TIMEOUT, "no answer in time");
-        n = poll(&ready, 1, deadline_ms == NO_DEADLINE || left_ms > INT32_MAX ? -1 : (int)left_ms);
+        n = poll(ready, 2, deadline_ms == NO_DEADLINE || left_ms > INT32_MAX ? -1 : (int)left_ms);
+        if (n > 0 && ready[1].revents != 0)
+            return fail(why, EC_ERR_TIMEOUT, "stopped before the answer");
         if (n > 0)
             return EC_OK;
         if (n < 0 && errno != EINTR)

@@ -24,7 +24,8 @@
 struct json_socket {
     int fd_plus_one;
     int timeout_ms;
-    char *buffer; /* [begin, end) is received and not yet taken */
+    int stop_plus_one; /* a descriptor that ends a wait as its deadline does, plus one; 0: none */
+    char *buffer;      /* [begin, end) is received and not yet taken */
     size_t begin, end, capacity;
     unsigned long last_id;
 };

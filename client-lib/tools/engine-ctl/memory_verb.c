@@ -1,19 +1,16 @@
 /* engine-ctl mem-report, mem-leaks, mem-snapshot: one screen that answers who has the memory. */
-#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "engine-ctl/json_read.h"
 #include "engine-ctl/memory_sites.h"
 #include "engine-ctl/memory_tag.h"
 #include "engine-ctl/print.h"
 #include "engine-ctl/verb.h"
+#include "engine-ctl/watch.h"
 
 #define BAR_CELLS 10
-#define WATCH_S_DEFAULT 2
-#define WATCH_S_MAX 86400
 #define FRAMES_DEFAULT 1
 #define FRAMES_MAX 24
 
@@ -23,13 +20,14 @@ enum { LEAKS_FILTER, LEAKS_FRAMES, LEAKS_DEBUG_DIRECTORY };
 struct view {
     const struct ctl *ctl;
     struct symbols *symbols;
-    size_t frames; /* of each stack */
+    size_t frames;      /* of each stack */
+    const char *params; /* of memory.report */
+    bool is_watched;
 };
 
 static int make_params(const struct verb_input *input, char **params);
 static int read_frames(const char *verb, const char *text, size_t *frames);
-static int report(struct ctl *ctl, const char *params, const struct view *view);
-static int watch(struct ctl *ctl, const char *params, const char *text, const struct view *view);
+static int report(struct ctl *ctl, void *context);
 static int diff(struct ctl *ctl, const struct verb_input *input, const struct view *view);
 static void print_snapshot(const struct ctl *ctl, const cJSON *result);
 static void print_process(const struct view *view, const cJSON *process);
@@ -53,15 +51,15 @@ int verb_mem_report(struct ctl *ctl, const struct verb_input *input)
         rc = make_params(input, &params);
     if (rc != EXIT_DONE)
         return rc;
+    view.params = params;
+    view.is_watched = input->options[WATCH] != NULL;
     view.symbols = symbols_create(input->options[DEBUG_DIRECTORY]);
     if (view.symbols == NULL)
         rc = ctl_fail(EXIT_ANSWERED_ERROR, "mem-report: no memory");
     else if (input->list_count > 0)
         rc = diff(ctl, input, &view);
-    else if (input->options[WATCH] != NULL)
-        rc = watch(ctl, params, input->options[WATCH], &view);
     else
-        rc = report(ctl, params, &view);
+        rc = watch_show(ctl, "mem-report", input->options[WATCH], report, &view);
     symbols_destroy(view.symbols);
     cJSON_free(params);
     return rc;
@@ -167,16 +165,20 @@ static int read_frames(const char *verb, const char *text, size_t *frames)
     return EXIT_DONE;
 }
 
-static int report(struct ctl *ctl, const char *params, const struct view *view)
+/* On a terminal the newest one takes the place of the last; in a pipe each is a line of JSON. */
+static int report(struct ctl *ctl, void *context)
 {
+    const struct view *view = context;
     struct json_answer answer = { 0 };
     const cJSON *process;
     int rc;
 
-    if (ctl->json)
-        return ctl_call_and_print(ctl, "memory.report", params);
-    rc = ctl_call(ctl, "memory.report", params, &answer);
+    if (ctl->json || (view->is_watched && !ctl->terminal))
+        return ctl_call_and_print(ctl, "memory.report", view->params);
+    rc = ctl_call(ctl, "memory.report", view->params, &answer);
     if (rc == EXIT_DONE) {
+        if (view->is_watched)
+            fputs("\033[H\033[J", stdout); /* to the upper left, and clear */
         cJSON_ArrayForEach(process, json_member(answer.tree, "items"))
         {
             print_process(view, process);
@@ -184,29 +186,6 @@ static int report(struct ctl *ctl, const char *params, const struct view *view)
         rc = ctl_flush();
     }
     json_answer_finish(&answer);
-    return rc;
-}
-
-/* Until the daemon or the process goes, or a signal ends it. */
-static int watch(struct ctl *ctl, const char *params, const char *text, const struct view *view)
-{
-    long long seconds = WATCH_S_DEFAULT;
-    struct timespec next;
-    int rc;
-
-    if (text[0] != '\0' && !verb_number(text, 1, WATCH_S_MAX, &seconds))
-        return ctl_fail(EXIT_USAGE, "mem-report: --watch is \"%s\", expected seconds, 1..%d", text,
-                        WATCH_S_MAX);
-    clock_gettime(CLOCK_MONOTONIC, &next);
-    do {
-        if (ctl->terminal && !ctl->json)
-            fputs("\033[H\033[J", stdout); /* to the upper left, and clear */
-        rc = report(ctl, params, view);
-        next.tv_sec += seconds;
-        while (rc == EXIT_DONE &&
-               clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL) == EINTR)
-            ;
-    } while (rc == EXIT_DONE);
     return rc;
 }
 

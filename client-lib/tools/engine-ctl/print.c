@@ -98,6 +98,26 @@ char *number_text(char buffer[TEXT_BYTES], double number)
     return buffer;
 }
 
+size_t fitting_bytes(const char *line, size_t bytes, unsigned columns)
+{
+    unsigned used = 0;
+    size_t i = 0;
+
+    while (i < bytes) {
+        if (line[i] == '\033') {
+            while (i < bytes && line[i] != 'm')
+                i++;
+            i++;
+            continue;
+        }
+        /* A character has one first byte. */
+        if (((unsigned char)line[i] & 0xc0) != 0x80 && used++ == columns)
+            break;
+        i++;
+    }
+    return i < bytes ? i : bytes;
+}
+
 char *tame(char *text)
 {
     for (char *at = text; at != NULL && *at != '\0'; at++)

@@ -42,6 +42,9 @@ char *duration_text(char buffer[TEXT_BYTES], double ns);   /* 12.3 us, 2 h 5 min
 char *latency_text(char buffer[TEXT_BYTES], double ns);    /* 12.3 us; - when none was measured */
 char *number_text(char buffer[TEXT_BYTES], double number); /* 12.3 k */
 
+/* How many bytes of a line fit so many columns. Colours take none. */
+size_t fitting_bytes(const char *line, size_t bytes, unsigned columns);
+
 /* A text with control characters replaced, in place. Accepts NULL. */
 char *tame(char *text);
 

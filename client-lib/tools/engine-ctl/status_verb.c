@@ -1,18 +1,18 @@
 /* engine-ctl status: everything on one page, once or again and again.
  *
  * On a terminal a new page takes the place of the last one: the cursor goes up by as many lines as
- * that had, and what stood above stays. Without a terminal each interval is one line. */
+ * that had, and what stood above stays. Without a terminal each interval is one line, for people or, with
+ * --json, for programs. */
 #include "engine-ctl/breaker_level.h"
 #include "engine-ctl/json_read.h"
 #include "engine-ctl/memory_tag.h"
 #include "engine-ctl/print.h"
 #include "engine-ctl/verb.h"
+#include "engine-ctl/watch.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { INFO, CLIENTS, CLOCK, EVENTS, MEMORY, RESOURCES, BREAKER, PARTS };
@@ -27,8 +27,6 @@ static const struct {
     [BREAKER] = { "breaker", "breaker.get" },
 };
 
-#define WATCH_S_DEFAULT 1
-#define WATCH_S_MAX 86400
 #define TAGS_SHOWN 64
 #define LINE_WIDTH 100
 
@@ -37,7 +35,13 @@ struct tag_sum {
     double bytes, peak_bytes;
 };
 
-static int watch(struct ctl *ctl, long long seconds);
+/* Where the last page stands. */
+struct page_place {
+    bool is_watched;
+    unsigned lines;
+};
+
+static int show(struct ctl *ctl, void *context);
 static int ask(struct ctl *ctl, struct json_answer answers[PARTS]);
 static void finish(struct json_answer answers[PARTS]);
 static void print_json(const struct json_answer answers[PARTS]);
@@ -51,67 +55,34 @@ static size_t sum_tags(const cJSON *memory, struct tag_sum sums[TAGS_SHOWN]);
 static void print_groups(FILE *out, const struct ctl *ctl, const cJSON *resources);
 static void print_line(FILE *out, const struct json_answer answers[PARTS]);
 static void print_fitting(FILE *out, const struct json_answer answers[PARTS]);
-static void replace_page(const char *page, unsigned *lines);
+static void replace_page(const struct ctl *ctl, const struct json_answer answers[PARTS],
+                         struct page_place *place);
 
 int verb_status(struct ctl *ctl, const struct verb_input *input)
 {
-    struct json_answer answers[PARTS];
-    long long seconds = WATCH_S_DEFAULT;
-    int rc;
+    struct page_place place = { .is_watched = input->options[0] != NULL };
 
-    if (input->options[0] != NULL) {
-        if (input->options[0][0] != '\0' &&
-            !verb_number(input->options[0], 1, WATCH_S_MAX, &seconds))
-            return ctl_fail(EXIT_USAGE, "status: --watch is \"%s\", expected seconds, 1..%d",
-                            input->options[0], WATCH_S_MAX);
-        return watch(ctl, seconds);
-    }
-    rc = ask(ctl, answers);
+    return watch_show(ctl, "status", input->options[0], show, &place);
+}
+
+static int show(struct ctl *ctl, void *context)
+{
+    struct page_place *place = context;
+    struct json_answer answers[PARTS];
+    int rc = ask(ctl, answers);
+
     if (rc == EXIT_DONE) {
         if (ctl->json)
             print_json(answers);
-        else
+        else if (!place->is_watched)
             print_page(stdout, ctl, answers);
+        else if (ctl->terminal)
+            replace_page(ctl, answers, place);
+        else
+            print_fitting(stdout, answers);
         rc = ctl_flush();
     }
     finish(answers);
-    return rc;
-}
-
-/* Until the daemon goes or a signal ends it. */
-static int watch(struct ctl *ctl, long long seconds)
-{
-    struct timespec next;
-    unsigned lines = 0;
-    int rc;
-
-    clock_gettime(CLOCK_MONOTONIC, &next);
-    do {
-        struct json_answer answers[PARTS];
-
-        rc = ask(ctl, answers);
-        if (rc == EXIT_DONE && ctl->json) {
-            print_json(answers);
-        } else if (rc == EXIT_DONE && !ctl->terminal) {
-            print_fitting(stdout, answers);
-        } else if (rc == EXIT_DONE) {
-            char *page = NULL;
-            size_t bytes = 0;
-            FILE *out = open_memstream(&page, &bytes);
-
-            print_page(out, ctl, answers);
-            fclose(out);
-            replace_page(page, &lines);
-            free(page);
-        }
-        finish(answers);
-        if (rc == EXIT_DONE)
-            rc = ctl_flush();
-        next.tv_sec += seconds;
-        while (rc == EXIT_DONE &&
-               clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &next, NULL) == EINTR)
-            ;
-    } while (rc == EXIT_DONE);
     return rc;
 }
 
@@ -397,25 +368,33 @@ static void print_fitting(FILE *out, const struct json_answer answers[PARTS])
     free(line);
 }
 
-/* Lines are not wrapped and the page ends where the window does, so that going up by the number of
- * lines finds its top again. */
-static void replace_page(const char *page, unsigned *lines)
+/* Lines are cut and the page ends where the window does, so that going up by the number of lines finds its
+ * top again. */
+static void replace_page(const struct ctl *ctl, const struct json_answer answers[PARTS],
+                         struct page_place *place)
 {
     struct winsize window;
     unsigned printed = 0;
+    char *whole = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&whole, &bytes);
 
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) < 0 || window.ws_row == 0)
-        window.ws_row = 24; /* a terminal that does not know its size, such as a serial line */
-    if (*lines > 0)
-        printf("\033[%uA", *lines);
-    fputs("\r\033[?7l", stdout);
-    while (*page != '\0' && printed + 1 < window.ws_row) {
-        const size_t bytes = strcspn(page, "\n");
+    print_page(out, ctl, answers);
+    fclose(out);
+    /* A terminal may not know its size, such as a serial line. */
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) < 0 || window.ws_row == 0 || window.ws_col == 0)
+        window = (struct winsize) { .ws_row = 24, .ws_col = 80 };
+    if (place->lines > 0)
+        printf("\033[%uA", place->lines);
+    putchar('\r');
+    for (const char *page = whole; *page != '\0' && printed + 1 < window.ws_row; printed++) {
+        const size_t line_bytes = strcspn(page, "\n");
 
-        printf("\033[K%.*s\n", (int)bytes, page);
-        page += bytes + (page[bytes] == '\n');
-        printed++;
+        printf("\033[K%.*s%s\n", (int)fitting_bytes(page, line_bytes, window.ws_col), page,
+               style_off(ctl->colours));
+        page += line_bytes + (page[line_bytes] == '\n');
     }
-    fputs("\033[?7h\033[J", stdout);
-    *lines = printed;
+    fputs("\033[J", stdout);
+    place->lines = printed;
+    free(whole);
 }

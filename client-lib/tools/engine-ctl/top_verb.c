@@ -2,7 +2,7 @@
  * object a tick.
  *
  * The alternate screen is used, so what stood there before comes back. Keys are read as they are typed:
- * q ends it, space draws at once. Signals end it, too, and the terminal is put right in any case. */
+ * q ends it, any other draws at once, as a new size does. Signals end it, too, and the terminal is put right in any case. */
 #include "engine-ctl/breaker_level.h"
 #include "engine-ctl/duration.h"
 #include "engine-ctl/json_read.h"
@@ -10,9 +10,12 @@
 #include "engine-ctl/stop_signal.h"
 #include "engine-ctl/verb.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/signalfd.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -41,12 +44,15 @@ static const struct {
 
 struct screen {
     struct termios before;
-    bool is_raw;
+    bool is_raw, colours;
+    int resized; /* a signalfd: the terminal has another size; -1: nobody tells */
+    int news;    /* an epoll: it has, or a key was typed; -1: nobody tells */
     unsigned rows, columns;
 };
 
 static int run(struct ctl *ctl, long long interval_ns, long long ticks, int stop);
-static int tick(struct ctl *ctl, struct screen *screen);
+static bool is_quit(const struct screen *screen);
+static int tick(struct ctl *ctl, struct screen *screen, struct ec_error *why);
 static void open_screen(struct screen *screen);
 static void close_screen(const struct screen *screen);
 static void measure(struct screen *screen);
@@ -85,42 +91,63 @@ int verb_top(struct ctl *ctl, const struct verb_input *input)
     return rc;
 }
 
-/* ticks is 0: until it is ended. */
+/* ticks is 0: until it is ended. What goes wrong is said when the screen is that of the shell again. */
 static int run(struct ctl *ctl, long long interval_ns, long long ticks, int stop)
 {
-    struct screen screen = { .rows = ROWS_DEFAULT, .columns = COLUMNS_DEFAULT };
+    struct screen screen = { .rows = ROWS_DEFAULT,
+                             .columns = COLUMNS_DEFAULT,
+                             .resized = -1,
+                             .news = -1,
+                             .colours = ctl->colours };
     const bool is_screen = ctl->terminal && !ctl->json;
-    bool is_over = false;
+    struct ec_error why = { 0 };
     int rc;
 
+    ctl->socket.stop_plus_one = stop + 1;
     if (is_screen)
         open_screen(&screen);
     do {
-        char key = '\0';
-
-        rc = tick(ctl, is_screen ? &screen : NULL);
+        rc = tick(ctl, is_screen ? &screen : NULL, &why);
         if (rc != EXIT_DONE || (ticks > 0 && --ticks == 0))
             break;
-        is_over = stop_signal_wait(stop, screen.is_raw ? STDIN_FILENO : -1, interval_ns);
-        if (!is_over && screen.is_raw && read(STDIN_FILENO, &key, 1) > 0)
-            is_over = key == 'q' || key == 'Q';
-    } while (!is_over);
+    } while (!stop_signal_wait(stop, screen.news, interval_ns) && !is_quit(&screen));
     if (is_screen)
         close_screen(&screen);
-    return rc;
+    if (rc != EXIT_DONE && stop_signal_wait(stop, -1, 0))
+        return EXIT_DONE; /* it was waiting for an answer */
+    return why.text[0] != '\0' ? ctl_fail(rc, "top: %s", why.text) : rc;
 }
 
-static int tick(struct ctl *ctl, struct screen *screen)
+/* Take the keys that were typed, and news of the size; both have ended the wait. */
+static bool is_quit(const struct screen *screen)
+{
+    struct signalfd_siginfo info;
+    char keys[64];
+    ssize_t count = 0;
+
+    if (screen->resized >= 0)
+        while (read(screen->resized, &info, sizeof info) > 0)
+            continue;
+    if (screen->is_raw)
+        count = read(STDIN_FILENO, keys, sizeof keys);
+    for (ssize_t i = 0; i < count; i++)
+        if (keys[i] == 'q' || keys[i] == 'Q')
+            return true;
+    return false;
+}
+
+static int tick(struct ctl *ctl, struct screen *screen, struct ec_error *why)
 {
     struct json_answer answers[PARTS];
-    int rc = EXIT_DONE;
+    int rc = EC_OK;
 
     memset(answers, 0, sizeof answers);
-    for (int part = 0; part < PARTS && rc == EXIT_DONE; part++)
-        rc = ctl_call(ctl, parts[part].method, parts[part].params, &answers[part]);
-    if (rc == EXIT_DONE && screen == NULL) {
+    for (int part = 0; part < PARTS && rc == EC_OK; part++)
+        rc = json_socket_call(&ctl->socket, parts[part].method, parts[part].params, &answers[part],
+                              why);
+    if (rc == EC_OK && screen == NULL) {
         print_json(answers);
-    } else if (rc == EXIT_DONE) {
+    } else if (rc == EC_OK) {
         char *page = NULL;
         size_t bytes = 0;
         FILE *out = open_memstream(&page, &bytes);
@@ -133,7 +160,7 @@ static int tick(struct ctl *ctl, struct screen *screen)
     }
     for (int part = 0; part < PARTS; part++)
         json_answer_finish(&answers[part]);
-    return rc == EXIT_DONE ? ctl_flush() : rc;
+    return rc == EC_OK ? ctl_flush() : ctl_exit_code(rc);
 }
 
 /* ---- the terminal ------------------------------------------------------------------------------ */
@@ -141,14 +168,26 @@ static int tick(struct ctl *ctl, struct screen *screen)
 static void open_screen(struct screen *screen)
 {
     struct termios raw;
+    struct epoll_event readable = { .events = EPOLLIN };
+    sigset_t resize;
 
     if (tcgetattr(STDIN_FILENO, &screen->before) == 0) {
         raw = screen->before;
         raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
         raw.c_cc[VMIN] = 0;
         raw.c_cc[VTIME] = 0;
+        raw.c_cc[VSUSP] = _POSIX_VDISABLE; /* the shell would get this screen */
         screen->is_raw = tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
     }
+    sigemptyset(&resize);
+    sigaddset(&resize, SIGWINCH);
+    if (sigprocmask(SIG_BLOCK, &resize, NULL) == 0)
+        screen->resized = signalfd(-1, &resize, SFD_CLOEXEC | SFD_NONBLOCK);
+    screen->news = epoll_create1(EPOLL_CLOEXEC);
+    if (screen->news >= 0 && screen->is_raw)
+        epoll_ctl(screen->news, EPOLL_CTL_ADD, STDIN_FILENO, &readable);
+    if (screen->news >= 0 && screen->resized >= 0)
+        epoll_ctl(screen->news, EPOLL_CTL_ADD, screen->resized, &readable);
     fputs("\033[?1049h\033[?25l", stdout); /* the other screen, no cursor */
 }
 
@@ -158,36 +197,20 @@ static void close_screen(const struct screen *screen)
     fflush(stdout);
     if (screen->is_raw)
         tcsetattr(STDIN_FILENO, TCSANOW, &screen->before);
+    if (screen->resized >= 0)
+        close(screen->resized);
+    if (screen->news >= 0)
+        close(screen->news);
 }
 
 static void measure(struct screen *screen)
 {
     struct winsize window;
 
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row > 0) {
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_row > 0 && window.ws_col > 0) {
         screen->rows = window.ws_row;
         screen->columns = window.ws_col;
     }
-}
-
-/* How many bytes of a line fit the width. Colours take none, and a character has one first byte. */
-static size_t fitting(const char *line, size_t bytes, unsigned columns)
-{
-    unsigned used = 0;
-    size_t i = 0;
-
-    while (i < bytes) {
-        if (line[i] == '\033') {
-            while (i < bytes && line[i] != 'm')
-                i++;
-            i++;
-            continue;
-        }
-        if (((unsigned char)line[i] & 0xc0) != 0x80 && used++ == columns)
-            break;
-        i++;
-    }
-    return i < bytes ? i : bytes;
 }
 
 static void draw(const struct screen *screen, const char *page)
@@ -196,8 +219,8 @@ static void draw(const struct screen *screen, const char *page)
     for (unsigned row = 0; row < screen->rows; row++) {
         const size_t bytes = strcspn(page, "\n");
 
-        printf("%.*s\033[0m\033[K%s", (int)fitting(page, bytes, screen->columns), page,
-               row + 1 < screen->rows ? "\r\n" : "");
+        printf("%.*s%s\033[K%s", (int)fitting_bytes(page, bytes, screen->columns), page,
+               style_off(screen->colours), row + 1 < screen->rows ? "\r\n" : "");
         page += bytes + (page[bytes] == '\n');
     }
 }
