@@ -539,6 +539,89 @@ START_TEST(resources_are_mounted_loaded_listed_and_evicted)
 }
 END_TEST
 
+/* What makes a stream say something that would else be silent. */
+static void change_level(void)
+{
+    struct line_client operator;
+
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    line_client_call(&operator, "breaker.trip", "{\"level\":1,\"reason\":\"a test\"}");
+    ck_assert(line_has(line_client_call(&operator, "breaker.reset", NULL), "level", "0"));
+    line_client_close(&operator);
+}
+
+static void make_groups(void)
+{
+    static unsigned number;
+    char content[128], params[256];
+    struct line_client loader;
+    FILE *written;
+
+    snprintf(content, sizeof content, "%s/stream", engine.directory);
+    written = fopen(content, "we");
+    ck_assert_ptr_nonnull(written);
+    fclose(written);
+    ck_assert(line_client_connect(&loader, engine.socket_path));
+    snprintf(params, sizeof params, "{\"path\":\"%s\"}", engine.directory);
+    ck_assert_ptr_nonnull(strstr(line_client_call(&loader, "resource.mount", params), "result"));
+    for (int i = 0; i < 2; i++) {
+        snprintf(params, sizeof params,
+                 "{\"group\":\"g%u\",\"resources\":[{\"name\":\"r%u\",\"path\":\"stream\"}]}",
+                 number, number);
+        ck_assert_ptr_nonnull(
+            strstr(line_client_call(&loader, "resource.define", params), "result"));
+        snprintf(params, sizeof params, "{\"group\":\"g%u\"}", number++);
+        line_client_call(&loader, "resource.load", params); /* the file is empty: it may fail */
+    }
+    line_client_close(&loader);
+    unlink(content);
+}
+
+static const struct {
+    const char *words[7];
+    void (*trigger)(void);
+} streams[] = {
+    { { "events", "tail", "--type", "breaker.level" }, change_level },
+    { { "events", "stats", "--watch" }, NULL },
+    { { "resources", "watch" }, make_groups },
+    { { "log", "tail" }, NULL },
+    { { "telemetry", "tail", "--interval", "50ms" }, NULL },
+    { { "telemetry", "tail", "clock", "--interval", "50ms" }, NULL },
+    { { "timer", "arm", "20ms", "--every", "20ms" }, NULL },
+    { { "mem-report", "--watch" }, NULL },
+    { { "status", "--watch", "--json" }, NULL },
+    { { "top", "--interval", "100ms" }, NULL },
+};
+
+/* The subscription is there when the tool is a client, and a stream that comes before is as good. */
+static void await_tool(void)
+{
+    struct line_client watcher;
+    bool found = false;
+
+    ck_assert(line_client_connect(&watcher, engine.socket_path));
+    while (!found)
+        found = line_has(line_client_call(&watcher, "client.list", NULL), "name", "\"engine-ctl\"");
+    line_client_close(&watcher);
+}
+
+START_TEST(each_stream_is_lines_of_json_in_a_pipe)
+{
+    start(engine.socket_path, getuid(), streams[_i].words);
+    await_tool();
+    for (int lines = 0; lines < 2; lines++) {
+        struct pollfd readable = { .fd = ctl.out_fd, .events = POLLIN };
+
+        /* It may have come before the subscription: once more, until one comes behind it. */
+        while (streams[_i].trigger != NULL && poll(&readable, 1, 20) == 0)
+            streams[_i].trigger();
+        ck_assert(is_json(read_line()));
+    }
+    kill(ctl.pid, SIGTERM);
+    finish();
+}
+END_TEST
+
 /* A short output fails when it is flushed, a long one before, and a closed one must not be written to
  * the socket, which would have its number. */
 static const char *const unwritable[] = { "clients >/dev/full", "call core.discover >/dev/full",
@@ -588,6 +671,8 @@ int main(void)
     tcase_add_test(tests, a_condition_or_a_rate_that_makes_no_sense_is_a_usage_error);
     tcase_add_test(tests, a_condition_that_no_registered_type_meets_waits_and_says_so);
     tcase_add_test(tests, resources_are_mounted_loaded_listed_and_evicted);
+    tcase_add_loop_test(tests, each_stream_is_lines_of_json_in_a_pipe, 0,
+                        sizeof streams / sizeof streams[0]);
     tcase_add_loop_test(tests, output_that_cannot_be_written_is_an_error, 0, 3);
     suite_add_tcase(suite, tests);
     srunner_run_all(runner, CK_NORMAL);

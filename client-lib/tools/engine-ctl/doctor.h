@@ -38,6 +38,8 @@ void finding_evidence(struct finding *finding, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void finding_command(struct finding *finding, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* The command and a name behind it, as a shell has to be told: programs choose names. */
+void finding_command_for(struct finding *finding, const char *command, const char *name);
 
 /* Run all checks. Returns how many there are. */
 size_t doctor_check(struct doctor *doctor);

@@ -14,6 +14,9 @@
 #define NEAR_RATIO 0.05    /* above the mark of level 1 */
 #define NEAR_FULL 0.9      /* of connections, of a ring */
 
+/* What no shell takes for something else. */
+#define SHELL_PLAIN "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:@%+,-"
+
 struct finding *doctor_find(struct doctor *doctor, enum severity severity, const char *area,
                             const char *format, ...)
 {
@@ -51,6 +54,26 @@ void finding_command(struct finding *finding, const char *format, ...)
     vsnprintf(finding->command, sizeof finding->command, format, arguments);
     va_end(arguments);
     tame(finding->command);
+}
+
+/* A name that would not fit is left out. */
+void finding_command_for(struct finding *finding, const char *command, const char *name)
+{
+    char quoted[sizeof finding->command] = "'";
+    size_t used = 1;
+
+    if (name[strspn(name, SHELL_PLAIN)] == '\0' && name[0] != '\0') {
+        finding_command(finding, "%s %s", command, name);
+        return;
+    }
+    for (; *name != '\0' && used + 6 < sizeof quoted; name++)
+        used += (size_t)snprintf(quoted + used, sizeof quoted - used,
+                                 *name == '\'' ? "'\\''" : "%c", *name);
+    if (*name != '\0')
+        quoted[0] = '\0';
+    else
+        memcpy(quoted + used, "'", 2);
+    finding_command(finding, "%s %s", command, quoted);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------ */
@@ -185,7 +208,7 @@ static void check_clocks(struct doctor *doctor)
                                   "Clock %s leaves steps out because they come too late",
                                   json_text(step, "name"));
             finding_evidence(finding, "%.0f of %.0f steps", missed, steps + missed);
-            finding_command(finding, "engine-ctl clock group %s", json_text(step, "name"));
+            finding_command_for(finding, "engine-ctl clock group", json_text(step, "name"));
         }
         if (hz > 0 && late_ns > JITTER_SHARE * 1e9 / hz) {
             finding = doctor_find(doctor, SEVERITY_WARNING, "clocks", "Steps of clock %s come late",
@@ -316,7 +339,7 @@ static void check_events(struct doctor *doctor)
         finding_evidence(finding,
                          "%.0f lost by readers, %.0f refused to publishers, %.0f published", lost,
                          refused, json_number(type, "published"));
-        finding_command(finding, "engine-ctl events stats --type %s", json_text(type, "name"));
+        finding_command_for(finding, "engine-ctl events stats --type", json_text(type, "name"));
     }
     cJSON_ArrayForEach(port, json_member(doctor->events, "ports"))
     {
@@ -347,7 +370,7 @@ static void check_groups(struct doctor *doctor)
                               json_text(group, "group"));
         finding_evidence(finding, "%.0f resources, none of them is there",
                          json_number(group, "resources"));
-        finding_command(finding, "engine-ctl resources load %s", json_text(group, "group"));
+        finding_command_for(finding, "engine-ctl resources load", json_text(group, "group"));
     }
 }
 
@@ -370,7 +393,7 @@ static void check_reload(struct doctor *doctor)
             doctor_find(doctor, SEVERITY_PROBLEM, "configuration",
                         "The configuration file is wrong: the daemon would not start with it");
         finding_evidence(finding, "%s", row->valuestring);
-        finding_command(finding, "engine-ctl config check %s", path);
+        finding_command_for(finding, "engine-ctl config check", path);
         return;
     }
     if (json_is_true(last, "failed")) {
