@@ -108,6 +108,8 @@ static int make_rows(struct own_memory *own, struct ec_error *why)
     own->sink.allocators = own->rows->allocators;
     own->sink.threads = own->rows->threads;
     own->sink.threads_high = &own->rows->threads_high;
+    own->sink.requested = own->rows->requested;
+    own->sink.faults = &own->rows->observation.faults;
     own->sink.thread_slot = thread_slot;
     own->sink.context = own;
     return EC_OK;

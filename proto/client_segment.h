@@ -209,6 +209,19 @@ struct ec_gpu_table {
     struct ec_gpu_row rows[EC_GPU_RESOURCES_MAX];
 };
 
+/* How closely the client looks at its own memory, beside the samples in tracking. */
+struct ec_observation {
+    alignas(EC_HOT_BYTES) _Atomic uint32_t is_switchable; /* 1: it hears memory.observe */
+    _Atomic uint32_t checks; /* 1: all its pools look for double frees and foreign pointers */
+    _Atomic uint64_t faults; /* that light checks found, in all allocators */
+};
+
+/* How many bytes were asked for in the blocks that a thread counts for an allocator with several sizes: what they
+ * were rounded up to is allocs times block_bytes. */
+struct ec_requested_row {
+    alignas(EC_HOT_BYTES) _Atomic uint64_t bytes[EC_ALLOCATORS_MAX];
+};
+
 struct ec_client_segment {
     struct ec_segment_header header;
     alignas(EC_SEGMENT_HEADER_BYTES) struct ec_pulse pulse;
@@ -228,6 +241,9 @@ struct ec_client_segment {
     struct ec_use_ring uses[EC_THREADS_MAX];
     struct ec_gpu_table gpu;
     struct ec_client_log log; /* since layout 1.5 */
+    /* Since layout 1.6. */
+    struct ec_observation observation;
+    struct ec_requested_row requested[EC_THREADS_MAX];
 };
 
 #endif

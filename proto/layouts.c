@@ -102,7 +102,7 @@ static const struct {
     [EC_SEGMENT_CLOCK] = { { "clock", 1, 0 }, FIELDS(clock) },
     [EC_SEGMENT_DIRECTORY] = { { "directory", 1, 3 }, FIELDS(directory) },
     [EC_SEGMENT_HEAP] = { { "heap", 1, 0 }, FIELDS(heap) },
-    [EC_SEGMENT_CLIENT] = { { "client", 1, 5 }, FIELDS(client) },
+    [EC_SEGMENT_CLIENT] = { { "client", 1, 6 }, FIELDS(client) },
     [EC_SEGMENT_CURSOR] = { { "cursor", 1, 0 }, FIELDS(cursor) },
     [EC_SEGMENT_PORT] = { { "port", 1, 0 }, FIELDS(port) },
 };

@@ -60,6 +60,7 @@ int ec_client_create_lent(const struct ec_client_desc *desc, const struct ec_seg
     made = calloc(1, sizeof *made);
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "connect: no memory for a client");
+    pthread_mutex_init(&made->observing_lock, NULL);
     made->own.fd = made->cursors.fd = -1;
     if (own != NULL) {
         made->own = *own;
@@ -111,6 +112,8 @@ static int build(struct ec_client *client, const struct ec_client_desc *desc, st
         rc = make_segments(client, why);
     if (rc == EC_OK && !client->own_is_lent)
         rc = ec_client_memory_create(client, why);
+    if (rc == EC_OK && !client->own_is_lent)
+        rc = ec_client_observation_create(client, why);
     if (rc == EC_OK) {
         client->private->attached = true; /* even if what comes back cannot be mapped */
         rc = ec_client_attach(client, why);
@@ -149,6 +152,7 @@ void ec_client_destroy(struct ec_client *client)
         ec_segment_finish(&client->cursors);
     if (client->own.base != NULL && !client->own_is_lent)
         ec_segment_finish(&client->own);
+    pthread_mutex_destroy(&client->observing_lock);
     free(client->private);
     free(client);
 }

@@ -5,6 +5,8 @@
 #ifndef EC_CLIENT_CLIENT_H
 #define EC_CLIENT_CLIENT_H
 
+#include <pthread.h>
+
 #include <engine-core/client.h>
 #include <engine-core/time_source.h>
 
@@ -56,7 +58,8 @@ struct ec_client {
     struct ec_event_peers *event_peers;
     struct ec_kept_calls *kept;
     struct ec_memory_sink *memory;
-    struct ec_tracker *tracker;        /* NULL until tracking was started */
+    pthread_mutex_t observing_lock;       /* around what says how closely it looks at its memory */
+    _Atomic(struct ec_tracker *) tracker; /* NULL until tracking was started; then whole */
     int64_t pools_aged_ns;             /* client/memory.c: when empty groups were looked for last */
     struct ec_client_private *private; /* client.c's own */
     struct ec_client *next_live;       /* live_clients.c's own */
@@ -123,10 +126,14 @@ void ec_client_gpu_destroy(struct ec_client *client); /* accepts one without */
 int ec_client_memory_create(struct ec_client *client, struct ec_error *why);
 void ec_client_memory_destroy(struct ec_client *client); /* accepts one without */
 
-/* client/tracking.c: called by ec_client_create, at frame marks, and before the memory goes. */
-void ec_client_tracking_from_environment(struct ec_client *client);
+/* client/tracking.c: called by ec_client_create, at frame marks, and before the memory goes. What begins is what
+ * the environment says, else what the tier does by itself. */
+void ec_client_tracking_begin(struct ec_client *client);
 void ec_client_tracking_look(struct ec_client *client);
 void ec_client_tracking_finish(struct ec_client *client);
+
+/* client/observation.c: called by ec_client_create once there is memory, before the connection starts. */
+int ec_client_observation_create(struct ec_client *client, struct ec_error *why);
 
 /* client/memory.c: called by the thread itself before its slot may go to another one. */
 void ec_client_memory_thread_ends(struct ec_client *client);

@@ -44,6 +44,7 @@ int ec_client_memory_create(struct ec_client *client, struct ec_error *why)
     sink->allocators = own->allocators;
     sink->threads = own->threads;
     sink->threads_high = &own->threads_high;
+    sink->requested = own->requested;
     sink->thread_slot = thread_slot;
     sink->context = client;
     rc = ec_memory_sink_init(sink, why);
@@ -52,7 +53,7 @@ int ec_client_memory_create(struct ec_client *client, struct ec_error *why)
         return ec_error_prefix(why, rc, "memory counters");
     }
     client->memory = sink;
-    ec_client_tracking_from_environment(client);
+    ec_client_tracking_begin(client);
     return make_space(client, why);
 }
 

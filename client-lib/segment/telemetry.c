@@ -7,6 +7,8 @@
 #define RESOURCES_AT_ONCE 512
 #define ACK_TRIES 8
 
+static uint64_t requested_of(const struct ec_client_segment *segment, uint32_t threads,
+                             uint32_t index, const struct ec_allocator_sums *sums);
 static uint32_t threads_used(const struct ec_client_segment *segment);
 static uint64_t add_saturated(uint64_t a, uint64_t b);
 static uint64_t reference_sum(const struct ec_reference_rows *rows, uint32_t threads,
@@ -91,8 +93,10 @@ unsigned ec_telemetry_allocators(const struct ec_client_segment *segment,
         ec_foreign_text(report->name, row->name, sizeof report->name);
         sums = ec_allocator_sum(segment->allocators, segment->threads, threads, i);
         report->current_bytes = sums.current_bytes;
+        report->requested_bytes = requested_of(segment, threads, i, &sums);
         report->peak_bytes = sums.peak_bytes;
         report->capacity_bytes = sums.capacity_bytes;
+        report->unusable_bytes = sums.unusable_bytes;
         report->count = sums.count;
         report->total = sums.total;
         report->failed = sums.failed;
@@ -102,6 +106,16 @@ unsigned ec_telemetry_allocators(const struct ec_client_segment *segment,
         count++;
     }
     return count;
+}
+
+void ec_telemetry_observation(const struct ec_client_segment *segment,
+                              struct ec_observation_seen *seen)
+{
+    const struct ec_observation *from = &segment->observation;
+
+    seen->is_switchable = atomic_load_explicit(&from->is_switchable, memory_order_relaxed) != 0;
+    seen->checks = atomic_load_explicit(&from->checks, memory_order_relaxed) != 0;
+    seen->faults = ec_row_load(&from->faults);
 }
 
 void ec_telemetry_references(const struct ec_client_segment *segment, uint32_t resources,
@@ -148,6 +162,23 @@ bool ec_telemetry_ack(const struct ec_client_segment *segment, struct ec_ack_see
 uint64_t ec_telemetry_evictable(const struct ec_client_segment *segment)
 {
     return ec_row_load(&segment->breaker.evictable_bytes);
+}
+
+/* Nobody remembers how much was asked for in a single block. What all blocks of a class were asked for on average
+ * is known, and those that live now are taken to be like them. */
+static uint64_t requested_of(const struct ec_client_segment *segment, uint32_t threads,
+                             uint32_t index, const struct ec_allocator_sums *sums)
+{
+    uint64_t requested = 0, allocs, frees;
+
+    for (uint32_t i = 0; i < threads; i++)
+        requested += ec_row_load(&segment->requested[i].bytes[index]);
+    ec_allocator_count(segment->threads, threads, index, &allocs, &frees);
+    if (requested == 0 || allocs == 0 ||
+        (double)requested >= (double)allocs * (double)sums->block_bytes)
+        return sums->current_bytes;
+    return (uint64_t)((double)sums->current_bytes *
+                      ((double)requested / ((double)allocs * (double)sums->block_bytes)));
 }
 
 static uint32_t threads_used(const struct ec_client_segment *segment)

@@ -29,8 +29,10 @@ struct ec_allocator_report {
     char tag[EC_TAG_NAME_BYTES];
     uint32_t kind; /* enum ec_allocator_kind; larger values may come */
     uint64_t current_bytes;
+    uint64_t requested_bytes; /* of them; where blocks have classes, by the average of all so far */
     uint64_t peak_bytes;
     uint64_t capacity_bytes;
+    uint64_t unusable_bytes; /* free, but only for blocks of this allocator's one size */
     uint64_t count;
     uint64_t total;
     uint64_t failed;
@@ -58,6 +60,15 @@ struct ec_memory_sum {
     uint64_t peak_bytes;
 };
 void ec_telemetry_memory(const struct ec_client_segment *segment, struct ec_memory_sum *sum);
+
+/* How closely it looks at its own memory, beside samples. */
+struct ec_observation_seen {
+    bool is_switchable; /* by memory.observe */
+    bool checks;
+    uint64_t faults;
+};
+void ec_telemetry_observation(const struct ec_client_segment *segment,
+                              struct ec_observation_seen *seen);
 
 /* References to the first `resources` resources, summed over threads; a resource counts no less than
  * zero. Bounded by EC_THREADS_MAX * EC_RESOURCES_MAX loads. */

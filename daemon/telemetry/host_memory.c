@@ -63,6 +63,32 @@ uint64_t host_memory_rss(const char *proc, int pid, uint64_t *peak_bytes)
     return rss * 1024;
 }
 
+bool host_memory_process(const char *proc, int pid, struct process_memory *memory)
+{
+    const struct {
+        const char *name;
+        uint64_t *bytes;
+    } rows[] = {
+        { "VmRSS:", &memory->rss_bytes },    { "RssAnon:", &memory->anonymous_bytes },
+        { "RssFile:", &memory->file_bytes }, { "RssShmem:", &memory->shared_bytes },
+        { "VmSwap:", &memory->swap_bytes },  { "VmSize:", &memory->mapped_bytes },
+    };
+    char path[PATH_MAX], line[256];
+    FILE *file;
+
+    *memory = (struct process_memory) { 0 };
+    snprintf(path, sizeof path, "%s/%d/status", proc, pid);
+    file = fopen(path, "re");
+    if (file == NULL)
+        return false;
+    while (fgets(line, sizeof line, file) != NULL)
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+            if (strncmp(line, rows[i].name, strlen(rows[i].name)) == 0)
+                *rows[i].bytes = strtoull(line + strlen(rows[i].name), NULL, 10) * 1024;
+    fclose(file);
+    return memory->rss_bytes != 0; /* one that has ended has none */
+}
+
 /* /proc/self/cgroup has a line "0::/path" for v2 and "4:memory,…:/path" for v1. The path is seen from
  * the root of the tree, of which only a part may be mounted here. */
 static bool find_own_group(const char *proc, const struct group_version *version,

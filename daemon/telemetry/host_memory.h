@@ -9,6 +9,7 @@
 #ifndef ENGINE_CORED_TELEMETRY_HOST_MEMORY_H
 #define ENGINE_CORED_TELEMETRY_HOST_MEMORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "foundation/error.h"
@@ -27,5 +28,18 @@ int host_memory_read(const char *proc, struct host_memory *memory, struct ec_err
 
 /* Resident memory of a process. peak may be NULL. Returns 0 when it cannot be read. */
 uint64_t host_memory_rss(const char *proc, int pid, uint64_t *peak_bytes);
+
+/* What the system says of a process. */
+struct process_memory {
+    uint64_t rss_bytes; /* anonymous + file + shared */
+    uint64_t anonymous_bytes;
+    uint64_t file_bytes;
+    uint64_t shared_bytes; /* memfds among it, such as segments */
+    uint64_t swap_bytes;
+    uint64_t mapped_bytes; /* address space */
+};
+
+/* false: it cannot be read. */
+bool host_memory_process(const char *proc, int pid, struct process_memory *memory);
 
 #endif

@@ -213,19 +213,25 @@ static int write_report(struct request *request, const struct process *process)
     const struct memory_watch *watch = request->services->memory_watch;
     const struct memory_history *history = memory_watch_history(watch, process->id);
     struct ec_json_writer *writer = request->result;
+    struct process_memory memory;
+    bool is_seen = false;
     int rc;
 
-    if (process->alive)
-        ec_json_member_u64(writer, "rss_bytes", host_memory_rss(PROC, process->pid, NULL));
-    else
+    if (process->alive) {
+        is_seen = host_memory_process(PROC, process->pid, &memory);
+        ec_json_member_u64(writer, "rss_bytes", is_seen ? memory.rss_bytes : 0);
+    } else {
         ec_json_member_i64(writer, "ended_ns", process->ended_ns);
+    }
     if (process->id == 0)
         ec_json_member_u64(writer, "current_bytes", own_memory_bytes());
     if (history != NULL)
         ec_json_member_real(writer, "allocations_per_s", history->allocations_per_s);
+    memory_json_bridge(writer, process->segment, is_seen ? &memory : NULL);
     memory_json_tags(writer, process->segment, history);
     memory_json_allocators(writer, process->segment);
     memory_json_sampling(writer, process->segment);
+    memory_json_checks(writer, process->segment);
     /* Whole stacks only of a process that was asked for by name: those of all would be too much. */
     rc = write_top_sites(request, process, REPORT_SITES, EC_SITES_BY_BYTES,
                          params->client_id.present || params->pid.present);
@@ -347,6 +353,55 @@ int cmd_memory_leaks(struct request *request)
     ec_json_object_end(writer);
     free(sites);
     free(modules);
+    return EC_OK;
+}
+
+/* ---- how closely a client looks ---- */
+
+int cmd_memory_observe(struct request *request)
+{
+    const struct params_memory_observe *params = request->params;
+    struct client *client =
+        clients_find(request->services->clients, (uint32_t)params->client_id.integer);
+    struct ec_observation_seen seen;
+    struct ec_sampling_report sampling;
+    struct ec_json_writer notification;
+    char text[96];
+    int rc;
+
+    if (client == NULL || !client->attached)
+        return ec_fail(request->why, EC_ERR_NOT_FOUND, "client %" PRId64 " is not attached",
+                       params->client_id.integer);
+    if (!params->sample_bytes.present && !params->checks.present)
+        return ec_fail(request->why, EC_ERR_PARAM, "give sample_bytes, checks, or both");
+    ec_telemetry_observation(client_segment(client), &seen);
+    ec_sampling_report(client_segment(client), &sampling);
+    if (!seen.is_switchable)
+        return ec_fail(request->why, EC_ERR_STATE,
+                       "client %" PRIu32 " cannot be switched while it runs; engine-ctl run "
+                       "--sample says it at the start",
+                       client->id);
+    if (request_would(request, "tell client %" PRIu32 " how to look at its memory", client->id))
+        return EC_OK;
+    if (params->sample_bytes.present)
+        sampling.sample_bytes = (uint64_t)params->sample_bytes.integer;
+    if (params->checks.present)
+        seen.checks = params->checks.boolean;
+    ec_json_writer_init(&notification, text, sizeof text);
+    ec_json_object_begin(&notification);
+    if (params->sample_bytes.present)
+        ec_json_member_u64(&notification, "sample_bytes", sampling.sample_bytes);
+    if (params->checks.present)
+        ec_json_member_boolean(&notification, "checks", seen.checks);
+    ec_json_object_end(&notification);
+    rc = client_notify(client, "memory.observe", &notification, NULL, 0);
+    if (rc < 0)
+        return ec_fail(request->why, rc, "client %" PRIu32 " could not be told", client->id);
+    ec_json_object_begin(request->result);
+    ec_json_member_u64(request->result, "client_id", client->id);
+    ec_json_member_u64(request->result, "sample_bytes", sampling.sample_bytes);
+    ec_json_member_boolean(request->result, "checks", seen.checks);
+    ec_json_object_end(request->result);
     return EC_OK;
 }
 

@@ -59,6 +59,7 @@ void memory_json_allocators(struct ec_json_writer *writer, const struct ec_clien
         ec_json_member_string(writer, "kind", ec_allocator_kind_name(row->kind));
         ec_json_member_string(writer, "tag", row->tag);
         ec_json_member_u64(writer, "current_bytes", row->current_bytes);
+        ec_json_member_u64(writer, "requested_bytes", row->requested_bytes);
         ec_json_member_u64(writer, "peak_bytes", row->peak_bytes);
         ec_json_member_u64(writer, "capacity_bytes", row->capacity_bytes);
         ec_json_member_u64(writer, "count", row->count);
@@ -86,6 +87,56 @@ void memory_json_sampling(struct ec_json_writer *writer, const struct ec_client_
     ec_json_member_u64(writer, "lost", sampling.lost);
     ec_json_member_u64(writer, "unknown_frees", sampling.unknown_frees);
     ec_json_member_u64(writer, "sites", sampling.sites);
+    ec_json_object_end(writer);
+}
+
+void memory_json_checks(struct ec_json_writer *writer, const struct ec_client_segment *segment)
+{
+    struct ec_observation_seen seen;
+
+    ec_telemetry_observation(segment, &seen);
+    ec_json_member_object(writer, "checks");
+    ec_json_member_boolean(writer, "on", seen.checks);
+    ec_json_member_u64(writer, "faults", seen.faults);
+    ec_json_object_end(writer);
+}
+
+/* Each step names what is added: rounding to block sizes, free blocks that are kept for more of their size, free
+ * memory that may go back or serve anything; all of that is the allocators' capacity. Blocks that are counted for a
+ * tag alone, as those of an unmodified program's malloc, are in the first two. */
+void memory_json_bridge(struct ec_json_writer *writer, const struct ec_client_segment *segment,
+                        const struct process_memory *process)
+{
+    struct ec_allocator_report allocators[EC_ALLOCATORS_MAX];
+    struct ec_memory_sum tags;
+    const unsigned count = ec_telemetry_allocators(segment, allocators);
+    uint64_t requested = 0, current = 0, cached = 0, capacity = 0, beside;
+
+    for (unsigned i = 0; i < count; i++) {
+        requested += allocators[i].requested_bytes;
+        current += allocators[i].current_bytes;
+        cached += allocators[i].unusable_bytes;
+        capacity += allocators[i].capacity_bytes > allocators[i].current_bytes
+                        ? allocators[i].capacity_bytes
+                        : allocators[i].current_bytes;
+    }
+    ec_telemetry_memory(segment, &tags);
+    beside = tags.bytes > current ? tags.bytes - current : 0;
+    ec_json_member_object(writer, "bridge");
+    ec_json_member_u64(writer, "requested_bytes", requested + beside);
+    ec_json_member_u64(writer, "rounded_bytes", current + beside);
+    ec_json_member_u64(writer, "cached_bytes", cached);
+    ec_json_member_u64(writer, "free_bytes",
+                       capacity > current + cached ? capacity - current - cached : 0);
+    ec_json_member_u64(writer, "capacity_bytes", capacity + beside);
+    if (process != NULL) {
+        ec_json_member_u64(writer, "mapped_bytes", process->mapped_bytes);
+        ec_json_member_u64(writer, "rss_bytes", process->rss_bytes);
+        ec_json_member_u64(writer, "anonymous_bytes", process->anonymous_bytes);
+        ec_json_member_u64(writer, "file_bytes", process->file_bytes);
+        ec_json_member_u64(writer, "shared_bytes", process->shared_bytes);
+        ec_json_member_u64(writer, "swap_bytes", process->swap_bytes);
+    }
     ec_json_object_end(writer);
 }
 

@@ -15,6 +15,7 @@
 #include "foundation/json/json_writer.h"
 #include "segment/site_report.h"
 #include "segment/telemetry.h"
+#include "telemetry/host_memory.h"
 #include "telemetry/memory_history.h"
 
 /* The modules that frames were found in, in the order of their first use. */
@@ -29,6 +30,11 @@ void memory_json_tags(struct ec_json_writer *writer, const struct ec_client_segm
                       const struct memory_history *history);
 void memory_json_allocators(struct ec_json_writer *writer, const struct ec_client_segment *segment);
 void memory_json_sampling(struct ec_json_writer *writer, const struct ec_client_segment *segment);
+/* {on, faults} */
+void memory_json_checks(struct ec_json_writer *writer, const struct ec_client_segment *segment);
+/* From what was asked for to what the system counts; process is NULL of one that has ended. */
+void memory_json_bridge(struct ec_json_writer *writer, const struct ec_client_segment *segment,
+                        const struct process_memory *process);
 void memory_json_suspects(struct ec_json_writer *writer, const struct ec_client_segment *segment,
                           const struct memory_history *history, uint64_t frames_min);
 

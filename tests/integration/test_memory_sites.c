@@ -1,6 +1,8 @@
 /* Who allocates is seen from outside by place, also after a SIGKILL; what only grows, is over its budget
  * or allocates in every frame is a suspect; two moments can be compared; and other programs can read it. */
 #include <check.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,6 +14,7 @@
 #include <engine-core/clock.h>
 #include <engine-core/heap.h>
 #include <engine-core/pool.h>
+#include <engine-core/slab.h>
 #include <engine-core/tracking.h>
 
 #include "support/daemon.h"
@@ -192,6 +195,193 @@ START_TEST(a_program_lists_its_own_leaks)
 }
 END_TEST
 
+/* Does nothing about tracking. */
+static int hold_one_block(const struct game_side *side)
+{
+    struct ec_client *client;
+    struct ec_heap *heap;
+
+    if (side->context != NULL)
+        GAME_CHECK(setenv("ENGINE_CORE_SAMPLE", side->context, 1) == 0);
+    client = game_join("holder", engine.socket_path);
+    GAME_CHECK(ec_heap_create(&(struct ec_heap_desc) { .client = client, .name = "heap" }, &heap,
+                              NULL) == EC_OK);
+    GAME_CHECK(ec_alloc(heap, 100, EC_TAG_AI) != NULL);
+    game_say(side);
+    game_hear(side);
+    return 0;
+}
+
+/* What each tier does by itself, and what the environment makes of it. */
+static const struct {
+    const char *environment;
+    int64_t sample_bytes;
+} starts[] = {
+#if EC_TIER_DEBUG
+    { NULL, 1 }, { "much", 1 },
+#elif EC_TIER_DEVELOPMENT
+    { NULL, 524288 }, { "much", 524288 },
+#else
+    { NULL, 0 }, { "much", 0 },
+#endif
+    { "0", 0 },  { "1", 1 },    { "4096", 4096 },
+};
+
+START_TEST(tracking_begins_by_itself_as_the_tier_and_the_environment_say)
+{
+    struct game game = game_start(hold_one_block, starts[_i].environment);
+    const char *line;
+
+    game_await(&game);
+    line = ask("memory.sites", "{\"pid\":%d}", game.pid);
+    ck_assert_int_eq(reply_number(line, "result/items/0/sampling/sample_bytes"),
+                     starts[_i].sample_bytes);
+    if (starts[_i].sample_bytes == 1) {
+        ck_assert_int_eq(reply_number(line, "result/items/0/sites/0/count"), 1);
+        ck_assert_str_eq(reply_text(line, "result/items/0/sites/0/tag"), "ai");
+    }
+    game_tell(&game);
+    ck_assert_int_eq(game_end(&game), 0);
+}
+END_TEST
+
+/* Frees a block twice once it is told to, which is refused: in every tier, since checks are on by then. */
+static int free_twice(const struct game_side *side)
+{
+    struct ec_client *client;
+    struct ec_slab *slab;
+    void *block;
+
+    GAME_CHECK(setenv("ENGINE_CORE_SAMPLE", "0", 1) == 0);
+    client = game_join("twice", engine.socket_path);
+    GAME_CHECK(ec_slab_create(&(struct ec_slab_desc) { .client = client, .name = "small" }, &slab,
+                              NULL) == EC_OK);
+    game_say(side);
+    game_hear(side);
+    block = ec_slab_alloc(slab, 40);
+    GAME_CHECK(ec_slab_free(slab, block) == EC_OK);
+    GAME_CHECK(ec_slab_free(slab, block) == EC_ERR_STATE);
+    GAME_CHECK(ec_slab_alloc(slab, 40) == block);
+    game_say(side);
+    game_hear(side);
+    return 0;
+}
+
+START_TEST(an_operator_switches_checks_and_samples_of_a_live_program)
+{
+    struct game game = game_start(free_twice, NULL);
+    const char *line;
+    int id;
+
+    game_await(&game);
+    id =
+        (int)reply_number(ask("memory.tags", "{\"pid\":%d}", game.pid), "result/items/0/client_id");
+    line = ask("memory.observe", "{\"client_id\":%d,\"sample_bytes\":1,\"checks\":true}", id);
+    ck_assert_int_eq(reply_number(line, "result/sample_bytes"), 1);
+    ck_assert(line_has(line, "checks", "true"));
+    do /* its service thread follows; the checks are the last of it */
+        line = ask("memory.report", "{\"client_id\":%d}", id);
+    while (reply_number(line, "result/items/0/sampling/sample_bytes") != 1 ||
+           *reply_at(line, "result/items/0/checks/on").text != 't');
+    ck_assert_int_eq(reply_number(line, "result/items/0/checks/faults"), 0);
+    ck_assert_int_eq(reply_number(line, "result/items/0/sampling/samples"), 0);
+    game_tell(&game);
+    game_await(&game);
+    line = ask("memory.report", "{\"client_id\":%d}", id);
+    ck_assert_int_eq(reply_number(line, "result/items/0/checks/faults"), 1);
+    ck_assert_int_eq(reply_number(line, "result/items/0/sampling/samples"), 2);
+    /* One block of 48 bytes, for which 40 were asked. */
+    ck_assert_str_eq(reply_text(line, "result/items/0/allocators/1/name"), "small/48");
+    ck_assert_int_eq(reply_number(line, "result/items/0/allocators/1/current_bytes"), 48);
+    ck_assert_int_eq(reply_number(line, "result/items/0/allocators/1/requested_bytes"), 40);
+    ck_assert_int_eq(reply_number(line, "result/items/0/bridge/requested_bytes"), 40);
+    ck_assert_int_eq(reply_number(line, "result/items/0/bridge/rounded_bytes"), 48);
+    ck_assert_int_eq(reply_number(line, "result/items/0/bridge/capacity_bytes"),
+                     48 + reply_number(line, "result/items/0/bridge/cached_bytes") +
+                         reply_number(line, "result/items/0/bridge/free_bytes"));
+    ck_assert_int_eq(reply_number(line, "result/items/0/bridge/rss_bytes"),
+                     reply_number(line, "result/items/0/bridge/anonymous_bytes") +
+                         reply_number(line, "result/items/0/bridge/file_bytes") +
+                         reply_number(line, "result/items/0/bridge/shared_bytes"));
+    ck_assert_int_gt(reply_number(line, "result/items/0/bridge/mapped_bytes"),
+                     reply_number(line, "result/items/0/bridge/rss_bytes"));
+    ask("memory.observe", "{\"client_id\":%d,\"sample_bytes\":0}", id);
+    do
+        line = ask("memory.report", "{\"client_id\":%d}", id);
+    while (reply_number(line, "result/items/0/sampling/sample_bytes") != 0);
+    ck_assert(line_has(ask("memory.observe", "{\"client_id\":%d}", id), "code", "-32602"));
+    ck_assert(line_has(ask("memory.observe", "{\"client_id\":%d,\"checks\":true}", 9999), "code",
+                       "-32005"));
+    game_tell(&game);
+    ck_assert_int_eq(game_end(&game), 0);
+}
+END_TEST
+
+#define STARTERS 8
+
+static struct {
+    struct ec_client *client;
+    pthread_barrier_t barrier;
+    int null_fd;
+} at_once;
+
+static void *start_at_once(void *context)
+{
+    const uint64_t number = (uint64_t)(uintptr_t)context;
+
+    pthread_barrier_wait(&at_once.barrier);
+    if (number == 0) { /* who looks while it begins finds nothing or all of it */
+        struct ec_frame frame;
+
+        ec_frame_begin(at_once.client, &frame);
+        ec_frame_end(&frame);
+        GAME_CHECK(ec_tracking_leaks(at_once.client, NULL, at_once.null_fd) == 0);
+    } else if (number == 1) {
+        ec_tracking_stop(at_once.client);
+    } else {
+        GAME_CHECK(ec_tracking_start(at_once.client, number, NULL) == EC_OK);
+    }
+    return NULL;
+}
+
+/* Each round with a client that is not tracked yet. */
+static int start_many_times(const struct game_side *side)
+{
+    pthread_t threads[STARTERS];
+
+    (void)side;
+    GAME_CHECK(setenv("ENGINE_CORE_SAMPLE", "0", 1) == 0);
+    at_once.null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    GAME_CHECK(at_once.null_fd >= 0);
+    GAME_CHECK(pthread_barrier_init(&at_once.barrier, NULL, STARTERS) == 0);
+    for (int round = 0; round < 10; round++) {
+        struct ec_heap *heap;
+
+        at_once.client = game_join("starter", engine.socket_path);
+        for (uintptr_t i = 0; i < STARTERS; i++)
+            GAME_CHECK(pthread_create(&threads[i], NULL, start_at_once, (void *)i) == 0);
+        for (int i = 0; i < STARTERS; i++)
+            GAME_CHECK(pthread_join(threads[i], NULL) == 0);
+        GAME_CHECK(ec_tracking_start(at_once.client, 1, NULL) == EC_OK);
+        GAME_CHECK(
+            ec_heap_create(&(struct ec_heap_desc) { .client = at_once.client, .name = "heap" },
+                           &heap, NULL) == EC_OK);
+        GAME_CHECK(ec_alloc(heap, 100, EC_TAG_AI) != NULL);
+        GAME_CHECK(ec_tracking_leaks(at_once.client, NULL, at_once.null_fd) == 1);
+        ec_heap_destroy(heap);
+        ec_client_destroy(at_once.client);
+    }
+    return 0;
+}
+
+START_TEST(threads_that_start_tracking_at_once_start_one_tracker)
+{
+    struct game game = game_start(start_many_times, NULL);
+
+    ck_assert_int_eq(game_end(&game), 0);
+}
+END_TEST
+
 /* Frames in which a pool only grows, a place allocates and frees, and a tag passes its budget. */
 static int grow(const struct game_side *side)
 {
@@ -264,6 +454,54 @@ START_TEST(suspects_are_named_with_their_reason)
         ck_assert_ptr_nonnull(reply_at(line, "result/allocations_per_s").text);
     } while (line_has(line, "allocations_per_s", "0"));
     game_kill(&game);
+}
+END_TEST
+
+/* Fills groups of a pool, and when it is told to frees all but a block of each 256. */
+static int leave_holes(const struct game_side *side)
+{
+    struct ec_client *client = game_join("holes", engine.socket_path);
+    static void *blocks[20000];
+    struct ec_pool *pool;
+
+    GAME_CHECK(ec_pool_create(
+                   &(struct ec_pool_desc) { .client = client, .name = "holes", .block_bytes = 64 },
+                   &pool, NULL) == EC_OK);
+    for (int i = 0; i < 20000; i++)
+        GAME_CHECK((blocks[i] = ec_pool_alloc(pool)) != NULL);
+    game_say(side);
+    game_hear(side);
+    for (int i = 0; i < 20000; i++)
+        GAME_CHECK(i % 256 == 0 || ec_pool_free(pool, blocks[i]) == EC_OK);
+    game_say(side);
+    game_hear(side);
+    for (int i = 0; i < 20000; i += 256)
+        GAME_CHECK(ec_pool_free(pool, blocks[i]) == EC_OK);
+    (void)ec_pool_trim(pool);
+    game_say(side);
+    game_hear(side);
+    return 0;
+}
+
+START_TEST(a_pool_full_of_holes_is_a_suspect_while_it_is)
+{
+    struct game game = game_start(leave_holes, NULL);
+    const char *line;
+
+    game_await(&game);
+    line = ask("memory.report", "{\"pid\":%d}", game.pid);
+    ck_assert(!has_suspect(line, "fragmented", "holes"));
+    game_tell(&game);
+    game_await(&game);
+    line = ask("memory.report", "{\"pid\":%d}", game.pid);
+    ck_assert(has_suspect(line, "fragmented", "holes"));
+    ck_assert_ptr_nonnull(strstr(line, "% serve any request"));
+    game_tell(&game);
+    game_await(&game);
+    line = ask("memory.report", "{\"pid\":%d}", game.pid);
+    ck_assert(!has_suspect(line, "fragmented", "holes"));
+    game_tell(&game);
+    ck_assert_int_eq(game_end(&game), 0);
 }
 END_TEST
 
@@ -447,7 +685,12 @@ int main(void)
     tcase_add_test(sites, sites_are_told_of_a_live_process_and_of_a_killed_one);
     tcase_add_test(sites, leaks_are_listed_by_file_and_module);
     tcase_add_test(sites, a_program_lists_its_own_leaks);
+    tcase_add_loop_test(sites, tracking_begins_by_itself_as_the_tier_and_the_environment_say, 0,
+                        sizeof starts / sizeof starts[0]);
+    tcase_add_test(sites, an_operator_switches_checks_and_samples_of_a_live_program);
+    tcase_add_test(sites, threads_that_start_tracking_at_once_start_one_tracker);
     tcase_add_test(sites, suspects_are_named_with_their_reason);
+    tcase_add_test(sites, a_pool_full_of_holes_is_a_suspect_while_it_is);
     tcase_add_test(sites, two_moments_are_compared);
     tcase_add_test(sites, the_daemon_reports_its_own_memory);
 #ifdef EC_HAS_PRELOAD

@@ -130,6 +130,15 @@ static const struct {
     { "--json top --ticks 1", 0, "\"breaker\":{" },
     { "top --ticks 1", 0, "\"breaker\":{" }, /* a pipe is no screen */
     { "clients --closed", 0, "REASON" },
+    { "mem-report --client 0", 0, "REQUESTED" },
+    { "--json mem-report --client 0", 0, "\"bridge\":{\"requested_bytes\":" },
+    { "mem-report --client 9999", 1, "neither attached nor" },
+    { "mem-report --watch=soon", 2, "expected seconds" },
+    { "mem-observe 0 --checks on", 2, "not the number of a client" },
+    { "mem-observe 1", 2, "expected --sample, --checks, or both" },
+    { "mem-observe 1 --checks maybe", 2, "expected on or off" },
+    { "mem-observe 1 --sample lots", 2, "expected bytes up to 1TiB, or off" },
+    { "mem-observe 9999 --sample 64KiB --checks on", 1, "client 9999 is not attached" },
     { "confg show", 2, "did you mean config show?" },
     { "config sho", 2, "did you mean config show?" },
     { "clients --closd", 2, "did you mean --closed?" },
@@ -176,6 +185,7 @@ START_TEST(two_snapshots_are_compared_and_no_other_number_of_them)
         { "mem-report --diff before", 2, "expected two snapshots" },
         { "mem-report --diff before --diff after 2", 2, "expected two snapshots" },
         { "mem-report before", 2, "only behind --diff" },
+        { "--json mem-report --diff before after", 0, "\"before\":{" },
     };
 
     ck_assert_int_eq(ctl("mem-snapshot 0 before"), 0);
@@ -187,6 +197,45 @@ START_TEST(two_snapshots_are_compared_and_no_other_number_of_them)
         ck_assert_msg(status == cases[i].status && says(cases[i].text), "%s: exit %d: %s",
                       cases[i].words, status, output);
     }
+}
+END_TEST
+
+/* Lines of a watch up to and with the second one that has the text. */
+static void read_twice(FILE *pipe, const char *text)
+{
+    char line[4096];
+
+    for (int seen = 0; seen < 2;) {
+        ck_assert_ptr_nonnull(fgets(line, sizeof line, pipe));
+        ck_assert_ptr_null(strchr(line, '\033')); /* a pipe is no screen */
+        seen += strstr(line, text) != NULL;
+    }
+}
+
+START_TEST(a_report_is_shown_again_and_again_until_its_reader_or_the_daemon_goes)
+{
+    char command[512];
+    FILE *pipe;
+    int status;
+
+    snprintf(command, sizeof command,
+             "exec %s/engine-ctl --socket %s mem-report --client 0 --watch=1", getenv("EC_BIN_DIR"),
+             engine.socket_path);
+    pipe = popen(command, "re");
+    ck_assert_ptr_nonnull(pipe);
+    read_twice(pipe, "REQUESTED");
+    status = pclose(pipe); /* it ends at its next line */
+    ck_assert_msg(WIFSIGNALED(status) ? WTERMSIG(status) == SIGPIPE : WEXITSTATUS(status) == 1,
+                  "%d", status);
+    pipe = popen(command, "re");
+    ck_assert_ptr_nonnull(pipe);
+    read_twice(pipe, "engine-cored");
+    daemon_crash(&engine);
+    while (fgets(output, sizeof output, pipe) != NULL)
+        ;
+    status = pclose(pipe);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 3, "%d", status);
+    ck_assert_msg(daemon_start(&engine, NULL), "%s", engine.why);
 }
 END_TEST
 
@@ -441,6 +490,7 @@ int main(void)
                         (int)(sizeof verb_cases / sizeof verb_cases[0]));
     tcase_add_test(tcase, a_timer_that_is_due_at_once_is_seen_each_time);
     tcase_add_test(tcase, two_snapshots_are_compared_and_no_other_number_of_them);
+    tcase_add_test(tcase, a_report_is_shown_again_and_again_until_its_reader_or_the_daemon_goes);
     tcase_add_test(tcase, a_file_is_checked_without_a_daemon);
     tcase_add_test(tcase, an_unknown_key_on_the_command_line_is_wrong_usage);
     tcase_add_test(tcase, a_changed_file_is_applied_by_itself_also_when_it_was_replaced);

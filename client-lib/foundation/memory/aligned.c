@@ -103,6 +103,7 @@ int ec_aligned_free(struct ec_aligned *aligned, void *address)
         return EC_OK;
     if (!ec_block_table_take(&aligned->blocks, address, &block)) {
         ec_shared_row_failed(&aligned->row);
+        ec_memory_sink_fault(aligned->row.sink);
         return EC_ERR_PARAM;
     }
     ec_watch_freed(aligned->row.sink, address, block.bytes, aligned->row.tag);

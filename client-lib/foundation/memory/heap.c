@@ -88,7 +88,7 @@ void *ec_alloc(struct ec_heap *heap, size_t bytes, uint32_t tag)
     if (__builtin_expect(bytes - 1 >= EC_SLAB_BYTES_MAX || tag >= EC_TAGS_MAX, 0))
         return alloc_large(heap, bytes, ALIGN_DEFAULT, tag);
     pool = ec_slab_pool_for(heap->slab, bytes);
-    return pool != NULL ? ec_pool_alloc_tagged(pool, tag) : NULL;
+    return pool != NULL ? ec_pool_alloc_tagged(pool, tag, bytes) : NULL;
 }
 
 void *ec_alloc_array(struct ec_heap *heap, size_t count, size_t bytes, uint32_t tag)
@@ -143,6 +143,7 @@ int ec_free(struct ec_heap *heap, void *address)
         return ec_pool_free_tagged(pool, address);
     if (!ec_block_table_take(&heap->blocks, address, &block)) {
         ec_slab_failed(heap->slab);
+        ec_memory_sink_fault(heap->sink);
         return EC_ERR_PARAM;
     }
     count_out(heap, &block);

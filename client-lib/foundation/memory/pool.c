@@ -31,6 +31,7 @@ static void join_sink(struct ec_pool *pool);
 static void leave_sink(struct ec_pool *pool);
 static void *alloc_looked_at(struct ec_pool *pool, void *block);
 static int free_looked_at(struct ec_pool *pool, void *block);
+static int refuse(struct ec_pool *pool, int code);
 static void *alloc_slowly(struct ec_pool *pool);
 static void free_slowly(struct ec_pool *pool, void *block);
 static void size_magazine(struct ec_pool *pool, const struct ec_pool_desc *desc);
@@ -42,10 +43,18 @@ static void sum_heaps(const struct ec_pool *pool, uint64_t *allocs, uint64_t *fr
 /* The user has the block from now on. `mark` is not 0. */
 static inline void hand_out(struct ec_pool *pool, void *block, uint8_t mark)
 {
-    if (pool->shape.live != 0)
-        atomic_store_explicit(ec_pool_live_byte(&pool->shape, block), mark, memory_order_relaxed);
+    atomic_store_explicit(ec_pool_live_byte(&pool->shape, block), mark, memory_order_relaxed);
     if (__builtin_expect(pool->shape.guard_from != 0, 0))
         ec_pool_guard_write(&pool->shape, block);
+}
+
+static inline bool is_block(const struct ec_pool *pool, const void *address)
+{
+    const struct ec_pool_shape *shape = &pool->shape;
+
+    return ec_pool_known_number(pool->known, address) == pool->number &&
+           ec_pool_group_is_start(shape, address) &&
+           ec_pool_group_index(shape, address) < ec_pool_group_of(shape, address)->blocks;
 }
 
 /* Is it a block of this pool that the user has? The answer ends his having it, in one step, so that
@@ -54,9 +63,7 @@ static int take_back(struct ec_pool *pool, void *block, uint8_t *mark)
 {
     const struct ec_pool_shape *shape = &pool->shape;
 
-    if (ec_pool_known_number(pool->known, block) != pool->number ||
-        !ec_pool_group_is_start(shape, block) ||
-        ec_pool_group_index(shape, block) >= ec_pool_group_of(shape, block)->blocks)
+    if (!is_block(pool, block))
         return EC_ERR_PARAM;
     *mark = atomic_exchange_explicit(ec_pool_live_byte(shape, block), 0, memory_order_relaxed);
     if (*mark == 0)
@@ -66,6 +73,19 @@ static int take_back(struct ec_pool *pool, void *block, uint8_t *mark)
         return EC_ERR_SIZE;
     }
     return EC_OK;
+}
+
+/* The same where checks were switched on while the pool was in use: who has which block is not known, but those
+ * that were freed since then and not handed out again carry the number of these checks. Marks that earlier
+ * checks left have other numbers. */
+static int take_back_unmarked(struct ec_pool *pool, void *block, uint8_t checks)
+{
+    if (!is_block(pool, block))
+        return EC_ERR_PARAM;
+    return atomic_exchange_explicit(ec_pool_live_byte(&pool->shape, block), checks,
+                                    memory_order_relaxed) == checks
+               ? EC_ERR_STATE
+               : EC_OK;
 }
 
 int ec_pool_create_in(struct ec_memory_sink *sink, const struct ec_pool_desc *desc,
@@ -81,8 +101,7 @@ int ec_pool_create_kind(struct ec_memory_sink *sink, const struct ec_pool_desc *
 {
     const size_t align = desc->align != 0 ? desc->align : ALIGN_DEFAULT;
     const bool checked = desc->checked || desc->guard_bytes || ec_memory_checks_are_on();
-    struct ec_pool_extras extras = { .live_bytes = checked || kind->tagged,
-                                     .guard_bytes = desc->guard_bytes || ec_memory_guards_are_on(),
+    struct ec_pool_extras extras = { .guard_bytes = desc->guard_bytes || ec_memory_guards_are_on(),
                                      .guard_pages = desc->guard_pages };
     struct ec_pool *made;
     int rc = check_desc(desc, why);
@@ -104,10 +123,10 @@ int ec_pool_create_kind(struct ec_memory_sink *sink, const struct ec_pool_desc *
     ec_pool_shape_init(&made->shape, desc->block_bytes, align, &extras);
     size_magazine(made, desc);
     pthread_mutex_init(&made->common_lock, NULL);
-    made->checked = checked;
+    atomic_init(&made->unusual, checked ? EC_POOL_MARKED : 0);
     made->known = kind->known;
     made->number = kind->known != NULL ? kind->number : 1;
-    if (checked && kind->known == NULL) {
+    if (kind->known == NULL) {
         made->known = made->own_known = ec_pool_known_create();
         if (made->known == NULL) {
             rc = ec_fail(why, EC_ERR_MEMORY, "pool \"%s\": no memory", desc->name);
@@ -155,17 +174,23 @@ static void size_magazine(struct ec_pool *pool, const struct ec_pool_desc *desc)
 
 static void join_sink(struct ec_pool *pool)
 {
-    bool is_watched = false;
+    if (pool->sink == NULL)
+        return;
+    pthread_mutex_lock(&pool->sink->lock);
+    pool->next = pool->sink->pools;
+    pool->sink->pools = pool;
+    ec_pool_follow_sink(pool);
+    pthread_mutex_unlock(&pool->sink->lock);
+}
 
-    if (pool->sink != NULL) {
-        pthread_mutex_lock(&pool->sink->lock);
-        pool->next = pool->sink->pools;
-        pool->sink->pools = pool;
-        is_watched = ec_memory_watch_of(pool->sink) != NULL;
-        pthread_mutex_unlock(&pool->sink->lock);
-    }
-    if (is_watched || pool->shape.live != 0)
-        atomic_store_explicit(&pool->is_looked_at, 1, memory_order_relaxed);
+void ec_pool_follow_sink(struct ec_pool *pool)
+{
+    uint32_t unusual = atomic_load_explicit(&pool->unusual, memory_order_relaxed) & EC_POOL_MARKED;
+
+    if (ec_memory_watch_of(pool->sink) != NULL)
+        unusual |= EC_POOL_WATCHED;
+    unusual |= (uint32_t)pool->sink->checks << EC_POOL_CHECKS_SHIFT;
+    atomic_store_explicit(&pool->unusual, unusual, memory_order_relaxed);
 }
 
 static void leave_sink(struct ec_pool *pool)
@@ -229,6 +254,13 @@ static inline void count_tagged_out(struct ec_pool *pool, const struct ec_pool_h
     ec_count(&account.tag->bytes_out, pool->shape.block_bytes, account.shared);
 }
 
+/* A thread without a heap counts nothing here: what is made of it is an average. */
+static inline void count_requested(const struct ec_pool_heap *heap, size_t bytes)
+{
+    if (__builtin_expect(heap != NULL, 1))
+        ec_count(heap->requested, bytes, false);
+}
+
 static inline void put_block(struct ec_pool *pool, void *block)
 {
     struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
@@ -247,7 +279,7 @@ void *ec_pool_alloc(struct ec_pool *pool)
         return alloc_looked_at(pool, NULL);
     block = ec_pool_heap_pop(heap);
     if (__builtin_expect(
-            block == NULL || atomic_load_explicit(&pool->is_looked_at, memory_order_relaxed), 0))
+            block == NULL || atomic_load_explicit(&pool->unusual, memory_order_relaxed) != 0, 0))
         return alloc_looked_at(pool, block);
     return block;
 }
@@ -257,45 +289,67 @@ int ec_pool_free(struct ec_pool *pool, void *block)
     struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
 
     if (__builtin_expect(block == NULL || heap == NULL ||
-                             atomic_load_explicit(&pool->is_looked_at, memory_order_relaxed) ||
+                             atomic_load_explicit(&pool->unusual, memory_order_relaxed) != 0 ||
                              !ec_pool_heap_push(heap, block),
                          0))
         return free_looked_at(pool, block);
     return EC_OK;
 }
 
+static int refuse(struct ec_pool *pool, int code)
+{
+    ec_count(&pool->row->failed, 1, true);
+    ec_memory_sink_fault(pool->sink);
+    return code;
+}
+
 /* Goes on with the block that ec_pool_alloc has already; NULL: with none. */
 static __attribute__((noinline)) void *alloc_looked_at(struct ec_pool *pool, void *block)
 {
+    uint32_t unusual;
+
     if (block == NULL)
         block = alloc_slowly(pool);
     if (block == NULL)
         return NULL;
-    hand_out(pool, block, 1);
+    unusual = atomic_load_explicit(&pool->unusual, memory_order_relaxed);
+    if ((unusual & EC_POOL_MARKED) != 0)
+        hand_out(pool, block, 1);
+    else if (unusual >> EC_POOL_CHECKS_SHIFT != 0)
+        atomic_store_explicit(ec_pool_live_byte(&pool->shape, block), 0, memory_order_relaxed);
     ec_watch_allocated(pool->sink, block, pool->shape.block_bytes, pool->tag);
     return block;
 }
 
 static __attribute__((noinline)) int free_looked_at(struct ec_pool *pool, void *block)
 {
+    const uint32_t unusual = atomic_load_explicit(&pool->unusual, memory_order_relaxed);
+    int rc = EC_OK;
     uint8_t mark;
 
     if (block == NULL)
         return EC_OK;
-    if (pool->checked) {
-        const int rc = take_back(pool, block, &mark);
-
-        if (rc < 0) {
-            ec_count(&pool->row->failed, 1, true);
-            return rc;
-        }
-    }
+    if ((unusual & EC_POOL_MARKED) != 0)
+        rc = take_back(pool, block, &mark);
+    else if (unusual >> EC_POOL_CHECKS_SHIFT != 0)
+        rc = take_back_unmarked(pool, block, (uint8_t)(unusual >> EC_POOL_CHECKS_SHIFT));
+    if (__builtin_expect(rc < 0, 0))
+        return refuse(pool, rc);
     ec_watch_freed(pool->sink, block, pool->shape.block_bytes, pool->tag);
     put_block(pool, block);
     return EC_OK;
 }
 
-void *ec_pool_alloc_tagged(struct ec_pool *pool, uint32_t tag)
+void *ec_pool_alloc_requested(struct ec_pool *pool, size_t bytes)
+{
+    void *block = ec_pool_alloc(pool);
+
+    if (__builtin_expect(block != NULL, 1))
+        count_requested(ec_pool_thread_heap(pool), bytes);
+    return block;
+}
+
+void *ec_pool_alloc_tagged(struct ec_pool *pool, uint32_t tag, size_t bytes)
 {
     struct ec_pool_heap *heap = ec_pool_thread_heap(pool);
     void *block = __builtin_expect(heap != NULL, 1) ? ec_pool_heap_pop(heap) : NULL;
@@ -308,6 +362,7 @@ void *ec_pool_alloc_tagged(struct ec_pool *pool, uint32_t tag)
     }
     hand_out(pool, block, (uint8_t)(tag + 1));
     count_tagged_in(pool, heap, tag);
+    count_requested(heap, bytes);
     ec_watch_allocated(pool->sink, block, pool->shape.block_bytes, tag);
     return block;
 }
@@ -320,7 +375,7 @@ int ec_pool_free_tagged(struct ec_pool *pool, void *block)
     int rc = EC_OK;
     uint8_t mark = 0;
 
-    if (pool->checked) {
+    if ((atomic_load_explicit(&pool->unusual, memory_order_relaxed) & ~EC_POOL_WATCHED) != 0) {
         rc = take_back(pool, block, &mark);
     } else if (!ec_pool_group_is_start(&pool->shape, block)) {
         rc = EC_ERR_PARAM;
@@ -332,10 +387,8 @@ int ec_pool_free_tagged(struct ec_pool *pool, void *block)
         if (mark == 0)
             rc = EC_ERR_STATE;
     }
-    if (__builtin_expect(rc < 0, 0)) {
-        ec_count(&pool->row->failed, 1, true);
-        return rc;
-    }
+    if (__builtin_expect(rc < 0, 0))
+        return refuse(pool, rc);
     ec_watch_freed(pool->sink, block, pool->shape.block_bytes, mark - 1u);
     count_tagged_out(pool, heap, mark - 1u);
     if (__builtin_expect(heap == NULL || !ec_pool_heap_push(heap, block), 0))

@@ -18,6 +18,9 @@ int ec_pool_create_in(struct ec_memory_sink *sink, const struct ec_pool_desc *de
  * that nobody calls does not notice the time. */
 void ec_pool_age_all(struct ec_memory_sink *sink);
 
+/* The sink has another watch or other checks. Under its lock. */
+void ec_pool_follow_sink(struct ec_pool *pool);
+
 /* For what is built on pools. */
 struct ec_pool_kind {
     enum ec_allocator_kind kind; /* in reports */
@@ -33,8 +36,10 @@ int ec_pool_create_kind(struct ec_memory_sink *sink, const struct ec_pool_desc *
                         const struct ec_pool_kind *kind, struct ec_pool **pool,
                         struct ec_error *why);
 
-/* tag < EC_TAGS_MAX. The block is counted for the pool and for its tag. */
-void *ec_pool_alloc_tagged(struct ec_pool *pool, uint32_t tag);
+/* tag < EC_TAGS_MAX. The block is counted for the pool and for its tag, and the bytes as what was asked for. */
+void *ec_pool_alloc_tagged(struct ec_pool *pool, uint32_t tag, size_t bytes);
+/* ec_pool_alloc, and the same. */
+void *ec_pool_alloc_requested(struct ec_pool *pool, size_t bytes);
 /* As ec_pool_free, and a double free and what is no block are found in every tier. block lies in a group of the
  * pool. */
 int ec_pool_free_tagged(struct ec_pool *pool, void *block);

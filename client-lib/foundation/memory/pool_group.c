@@ -29,11 +29,8 @@ void ec_pool_shape_init(struct ec_pool_shape *shape, size_t block_bytes, size_t 
         shape->block_bytes < LARGE_FROM_BYTES ? SMALL_GROUP_BYTES : LARGE_GROUP_BYTES;
     blocks_at_most = shape->group_bytes / shape->stride_bytes;
     header_bytes = (uint32_t)sizeof(struct ec_pool_group) + (blocks_at_most + 63) / 64 * 8;
-    if (extras != NULL && extras->live_bytes) {
-        shape->live = header_bytes;
-        header_bytes += blocks_at_most;
-    }
-    shape->first = round_up(header_bytes, align);
+    shape->live = header_bytes;
+    shape->first = round_up(header_bytes + blocks_at_most, align);
     shape->blocks = (shape->group_bytes - shape->first) / shape->stride_bytes;
     shape->reciprocal = (uint32_t)(((1ull << 32) + shape->stride_bytes - 1) / shape->stride_bytes);
     if (extras != NULL) {

@@ -28,7 +28,7 @@ struct ec_pool_shape {
     uint32_t group_bytes;  /* power of two */
     uint32_t first;        /* offset of block 0 */
     uint32_t blocks;       /* in a whole group, at most 4,096 */
-    uint32_t live;         /* offset of the live bytes; 0: there are none */
+    uint32_t live;         /* offset of the live bytes */
     uint32_t reciprocal;   /* 2^32 / stride_bytes, rounded up */
     uint32_t guard_from;   /* offset in a block of its guard bytes, up to the stride; 0: none */
     bool guard_pages;      /* behind each group a page that nobody may touch */
@@ -37,7 +37,6 @@ struct ec_pool_shape {
 
 /* What a shape has beside its blocks. */
 struct ec_pool_extras {
-    bool live_bytes;
     bool guard_bytes;
     bool guard_pages;
     struct ec_space *space;
@@ -99,7 +98,8 @@ static inline bool ec_pool_group_is_empty(const struct ec_pool_group *group)
     return group->free_count == group->blocks;
 }
 
-/* One byte per block where shape->live is not 0: 0 while it is free. */
+/* One byte per block: what it means depends on what is unusual about the pool, see pool_heap.h. Where nothing
+ * is, nobody touches them. */
 static inline _Atomic uint8_t *ec_pool_group_live(const struct ec_pool_shape *shape,
                                                   struct ec_pool_group *group)
 {

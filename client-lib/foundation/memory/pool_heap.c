@@ -99,11 +99,16 @@ void ec_pool_heap_bind(struct ec_pool_heap *heap, const struct ec_memory_account
     struct ec_pool *pool = heap->pool;
 
     heap->own = &heap->own_private;
+    heap->requested = &heap->requested_private;
     heap->account = account != NULL ? *account : (struct ec_memory_account) { 0 };
     heap->tags = account != NULL ? pool->sink->threads[account->slot].tags : NULL;
-    if (is_listed(pool))
-        heap->own =
-            &pool->sink->threads[heap->account.slot].allocators[pool->row - pool->sink->allocators];
+    if (is_listed(pool)) {
+        const size_t row = (size_t)(pool->row - pool->sink->allocators);
+
+        heap->own = &pool->sink->threads[heap->account.slot].allocators[row];
+        if (pool->sink->requested != NULL)
+            heap->requested = &pool->sink->requested[heap->account.slot].bytes[row];
+    }
     set_count(heap, 0);
 }
 

@@ -44,6 +44,8 @@ struct ec_pool_heap {
     struct ec_pool_thread *thread;    /* under the lock of pool_threads.c; NULL: nobody's */
     struct ec_memory_account account; /* for the tag; all zero without a sink */
     struct ec_tag_counters *tags;     /* all of the account's thread; NULL without a sink */
+    _Atomic uint64_t *requested;      /* in the sink, or requested_private; one writer */
+    _Atomic uint64_t requested_private;
     struct ec_allocator_counters own_private;
     uint64_t told_allocs; /* of own_private, as far as the tag was told */
     uint64_t told_frees;
@@ -68,10 +70,18 @@ struct ec_pool_heap {
     alignas(EC_HOT_BYTES) void *blocks[]; /* the magazine */
 };
 
+/* One word says all of it, so that each call sees one state, and no thread an older one than the thread that it
+ * got the block from: blocks pass from one to another through a lock or a compare-and-swap. */
+#define EC_POOL_MARKED 1u  /* since the pool was made: marks say of each block whether it is out */
+#define EC_POOL_WATCHED 2u /* by the sink's watch */
+/* Above it the number of times that checks were switched on, while they are; 0: they are not. Only blocks that
+ * were freed since then have a mark: this number. */
+#define EC_POOL_CHECKS_SHIFT 8
+
 struct ec_pool {
-    uint32_t index;                /* in every thread's table */
-    _Atomic uint32_t is_looked_at; /* each block is marked, guarded or watched: not the plain way */
-    struct ec_pool *next;          /* of the sink; under its lock */
+    uint32_t index;           /* in every thread's table */
+    _Atomic uint32_t unusual; /* EC_POOL_…: what each block goes through; 0: the plain way */
+    struct ec_pool *next;     /* of the sink; under its lock */
     uint32_t magazine_blocks;
     uint32_t magazine_blocks_max;
     struct ec_pool_shape shape;
@@ -83,7 +93,6 @@ struct ec_pool {
     _Atomic uint64_t blocks_left; /* of blocks_max */
     pthread_mutex_t common_lock;  /* around common */
     struct ec_pool_heap *common;  /* for threads that have no heap; bound at its first use */
-    bool checked;                 /* look for faults */
     uint8_t number;               /* of its groups in known */
     struct ec_pool_known *known;  /* NULL: nobody asks */
     struct ec_pool_known *own_known;

@@ -1,18 +1,20 @@
-/* Leaves are made when they are needed and stay until the table goes. */
+/* Leaves are made when they are needed and stay until the table goes. All are mappings of their own: of those that
+ * the C library gives, and has given before, each page would be cleared and so come into being. */
 #include "foundation/memory/pool_known.h"
 
-#include <stdlib.h>
+#include "foundation/memory/space.h"
 
 #define UNIT_BYTES 65536
 
 static struct ec_pool_known_leaf *leaf_of(struct ec_pool_known *known, uintptr_t address,
                                           bool make);
+static void free_leaf(struct ec_pool_known_leaf *leaf);
 static bool set(struct ec_pool_known *known, const void *group, size_t bytes, uint8_t number,
                 bool make);
 
 struct ec_pool_known *ec_pool_known_create(void)
 {
-    return calloc(1, sizeof(struct ec_pool_known));
+    return ec_space_map(NULL, sizeof(struct ec_pool_known), ec_space_page_bytes());
 }
 
 void ec_pool_known_destroy(struct ec_pool_known *known)
@@ -20,8 +22,8 @@ void ec_pool_known_destroy(struct ec_pool_known *known)
     if (known == NULL)
         return;
     for (uint32_t i = 0; i < EC_POOL_KNOWN_LEAVES; i++)
-        free(atomic_load_explicit(&known->leaves[i], memory_order_relaxed));
-    free(known);
+        free_leaf(atomic_load_explicit(&known->leaves[i], memory_order_relaxed));
+    ec_space_unmap(NULL, known, sizeof *known);
 }
 
 bool ec_pool_known_add(struct ec_pool_known *known, const void *group, size_t bytes, uint8_t number)
@@ -65,13 +67,19 @@ static struct ec_pool_known_leaf *leaf_of(struct ec_pool_known *known, uintptr_t
     leaf = atomic_load_explicit(&known->leaves[address >> 32], memory_order_acquire);
     if (leaf != NULL || !make)
         return leaf;
-    made = calloc(1, sizeof *made);
+    made = ec_space_map(NULL, sizeof *made, ec_space_page_bytes());
     if (made == NULL)
         return NULL;
     /* Release: who finds the leaf finds it zeroed. Acquire, should another thread be first. */
     if (atomic_compare_exchange_strong_explicit(&known->leaves[address >> 32], &leaf, made,
                                                 memory_order_acq_rel, memory_order_acquire))
         return made;
-    free(made);
+    free_leaf(made);
     return leaf;
+}
+
+static void free_leaf(struct ec_pool_known_leaf *leaf)
+{
+    if (leaf != NULL)
+        ec_space_unmap(NULL, leaf, sizeof *leaf);
 }

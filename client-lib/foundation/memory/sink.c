@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "foundation/memory/pool.h"
 #include "foundation/memory/pool_heap.h"
 #include "foundation/memory/watch.h"
 #include "proto/memory_rows.h"
@@ -15,6 +16,7 @@ static const char *const fixed_tags[EC_TAG_USER_FIRST] = {
 };
 
 static int check_text(const char *name, size_t room, struct ec_error *why);
+static void tell_pools(struct ec_memory_sink *sink);
 static int find_tag(struct ec_memory_sink *sink, const char *name);
 static void clear_thread_counts(struct ec_memory_sink *sink, uint32_t index);
 
@@ -41,10 +43,29 @@ void ec_memory_watch_set(struct ec_memory_sink *sink, const struct ec_memory_wat
 {
     pthread_mutex_lock(&sink->lock);
     atomic_store_explicit(&sink->watch, watch, memory_order_release);
-    for (struct ec_pool *pool = sink->pools; pool != NULL; pool = pool->next)
-        atomic_store_explicit(&pool->is_looked_at, watch != NULL || pool->shape.live != 0,
-                              memory_order_relaxed);
+    tell_pools(sink);
     pthread_mutex_unlock(&sink->lock);
+}
+
+int ec_memory_checks_set(struct ec_memory_sink *sink, bool on)
+{
+    int rc = EC_OK;
+
+    pthread_mutex_lock(&sink->lock);
+    if (on && sink->checks == 0 && sink->checks_last == UINT8_MAX) {
+        rc = EC_ERR_LIMIT;
+    } else if (on != (sink->checks != 0)) {
+        sink->checks = on ? ++sink->checks_last : 0;
+        tell_pools(sink);
+    }
+    pthread_mutex_unlock(&sink->lock);
+    return rc;
+}
+
+static void tell_pools(struct ec_memory_sink *sink)
+{
+    for (struct ec_pool *pool = sink->pools; pool != NULL; pool = pool->next)
+        ec_pool_follow_sink(pool);
 }
 
 void ec_memory_sink_finish(struct ec_memory_sink *sink)
@@ -294,6 +315,7 @@ static int check_text(const char *name, size_t room, struct ec_error *why)
 }
 
 /* The tag with this name, else the first unused user tag, else -1. */
+static void tell_pools(struct ec_memory_sink *sink);
 static int find_tag(struct ec_memory_sink *sink, const char *name)
 {
     int unused = -1;
@@ -318,5 +340,7 @@ static void clear_thread_counts(struct ec_memory_sink *sink, uint32_t index)
 
         atomic_store_explicit(&counters->allocs, 0, memory_order_relaxed);
         atomic_store_explicit(&counters->frees, 0, memory_order_relaxed);
+        if (sink->requested != NULL)
+            atomic_store_explicit(&sink->requested[slot].bytes[index], 0, memory_order_relaxed);
     }
 }

@@ -32,16 +32,21 @@ struct ec_memory_sink {
     struct ec_allocator_row *allocators; /* EC_ALLOCATORS_MAX */
     struct ec_thread_row *threads;       /* EC_THREADS_MAX */
     _Atomic uint32_t *threads_high;
+    struct ec_requested_row *requested;     /* EC_THREADS_MAX; NULL: nobody asks */
     uint32_t (*thread_slot)(void *context); /* the calling thread's row */
     void *context;
     struct ec_space *space; /* for blocks that lie in the segment; NULL: it has no room for them */
+    _Atomic uint64_t
+        *faults; /* how many light checks found, with all allocators; NULL: nobody asks */
     _Atomic(const struct ec_memory_watch *) watch; /* foundation/memory/watch.h; NULL: nobody */
 
     pthread_mutex_t frame_lock;
     struct ec_frame_link *frame_links; /* foundation/memory/frame_list.h; under frame_lock */
 
     pthread_mutex_t lock;
-    struct ec_pool *pools; /* that hear of a watch by a flag of their own; under lock */
+    struct ec_pool *pools; /* that hear of watch and checks by a word of their own; under lock */
+    uint8_t checks;        /* number of those that are on; 0: none. Under lock */
+    uint8_t checks_last;   /* the last number that was given; under lock */
     uint64_t rows_taken[EC_ALLOCATORS_MAX / 64]; /* under lock */
     _Atomic int64_t live_bytes[EC_TAGS_MAX];     /* sum of what was pushed */
     _Atomic int64_t pushed_bytes[EC_THREADS_MAX][EC_TAGS_MAX];
@@ -59,6 +64,19 @@ struct ec_memory_account {
  * Returns EC_OK or EC_ERR_SYSTEM. */
 int ec_memory_sink_init(struct ec_memory_sink *sink, struct ec_error *why);
 void ec_memory_sink_finish(struct ec_memory_sink *sink);
+
+/* Let pools look for double frees and foreign pointers from now on, or no more. Each time that they begin has a
+ * number of its own, 1..255: what was marked in an earlier one means nothing any more.
+ *
+ * Returns EC_OK, or EC_ERR_LIMIT (all numbers were used); then nothing changes. */
+int ec_memory_checks_set(struct ec_memory_sink *sink, bool on);
+
+/* A light check has found a fault. sink may be NULL. */
+static inline void ec_memory_sink_fault(struct ec_memory_sink *sink)
+{
+    if (sink != NULL && sink->faults != NULL)
+        atomic_fetch_add_explicit(sink->faults, 1, memory_order_relaxed);
+}
 
 /* See ec_tag_register. */
 int ec_memory_sink_tag(struct ec_memory_sink *sink, const char *name, uint64_t budget_bytes,

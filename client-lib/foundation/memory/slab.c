@@ -88,7 +88,7 @@ void *ec_slab_alloc(struct ec_slab *slab, size_t bytes)
         return NULL;
     }
     pool = ec_slab_pool_for(slab, bytes);
-    return pool != NULL ? ec_pool_alloc(pool) : NULL;
+    return pool != NULL ? ec_pool_alloc_requested(pool, bytes) : NULL;
 }
 
 int ec_slab_free(struct ec_slab *slab, void *block)
@@ -100,6 +100,7 @@ int ec_slab_free(struct ec_slab *slab, void *block)
     pool = ec_slab_pool_of(slab, block);
     if (__builtin_expect(pool == NULL, 0)) {
         ec_slab_failed(slab);
+        ec_memory_sink_fault(slab->sink);
         return EC_ERR_PARAM;
     }
     return ec_pool_free(pool, block);

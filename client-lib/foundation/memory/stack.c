@@ -98,6 +98,7 @@ int ec_stack_free(struct ec_stack *stack, void *block)
         return EC_OK;
     if (stack->newest == NULL || block != block_of(stack->newest)) {
         count_failed(stack);
+        ec_memory_sink_fault(stack->arena->sink);
         return EC_ERR_STATE;
     }
     pop(stack);

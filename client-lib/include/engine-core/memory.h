@@ -66,6 +66,16 @@ struct ec_tag_stats {
 /* Thread: any. Cost: below a microsecond. Returns EC_OK or EC_ERR_PARAM (no client, no such tag). */
 EC_API int ec_tag_stats(struct ec_client *client, uint32_t tag, struct ec_tag_stats *stats);
 
+/* Look for faults in this client's pools and slabs from now on, or no more: a block that was freed since then and
+ * is freed again, and a pointer that is no block of the pool, are refused and counted in `failed`. Every tier
+ * has these checks; `debug` and `development`, ENGINE_CORE_CHECKS=1 in the environment and `checked` in a
+ * description have them from the start and cannot be talked out of it. Heaps, aligned allocators, stacks and object
+ * pools always look. An operator does the same with `engine-ctl mem-observe`.
+ *
+ * Thread: any, while allocators are in use. Cost: while it is on, some nanoseconds per block of a pool.
+ * Returns EC_OK, EC_ERR_PARAM (no client) or EC_ERR_LIMIT (it was switched on 255 times). */
+EC_API int ec_checks_set(struct ec_client *client, bool on);
+
 /* One allocator's numbers; the same for every kind. */
 struct ec_memory_stats {
     uint64_t current_bytes; /* handed out and not given back, with padding */

@@ -1,7 +1,13 @@
 /* engine-core/tracking.h - note who asks for memory: call stacks, and places in source files.
  *
- *     ec_tracking_start(client, 0, &why);
  *     struct npc *npc = EC_SITE(ec_pool_alloc(npcs));
+ *
+ * A library of the tier `debug` does it for each block and one of the tier `development` for one in 512 KiB, from
+ * the moment that the client is made. One of the tier `release` begins when it is asked to:
+ *
+ *     ec_tracking_start(client, 0, &why);       in the program
+ *     ENGINE_CORE_SAMPLE=524288                 in the environment; 0 keeps any tier from it
+ *     engine-ctl mem-observe 7 --sample 512KiB  by an operator, while the program runs
  *
  * From then on blocks of all allocators that were made with the client are looked at: pools, slabs,
  * heaps and aligned blocks each, of arenas and stacks the chunks that they take. Each block that is
@@ -11,11 +17,9 @@
  * Which blocks are chosen is a matter of chance, the same for each byte; one block in so many bytes
  * stands for all of them. What a site holds is then an estimate. A mean distance of 1 chooses each block.
  *
- * The environment can do it without a change of the program: ENGINE_CORE_SAMPLE=524288.
- *
  * Thread:    any.
  * Cost:      per block some nanoseconds; per chosen block about a microsecond. A table of 4,096 sites in
- *            the client segment, of which those are touched that are used. Before the first start nothing. */
+ *            the client segment, of which those are touched that are used. Before it begins nothing. */
 #ifndef ENGINE_CORE_TRACKING_H
 #define ENGINE_CORE_TRACKING_H
 

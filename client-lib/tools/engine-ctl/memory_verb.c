@@ -31,6 +31,8 @@ static int report(struct ctl *ctl, void *context);
 static int diff(struct ctl *ctl, const struct verb_input *input, const struct view *view);
 static void print_snapshot(const struct ctl *ctl, const cJSON *result);
 static void print_process(const struct view *view, const cJSON *process);
+static void print_bridge(const struct ctl *ctl, const cJSON *process);
+static void print_checks(const struct ctl *ctl, const cJSON *process);
 static void print_tags(const struct ctl *ctl, const cJSON *tags);
 static void print_allocators(const struct ctl *ctl, const cJSON *allocators);
 static void print_sites(const struct view *view, const cJSON *process, const cJSON *sites);
@@ -262,11 +264,55 @@ static void print_process(const struct view *view, const cJSON *process)
     if (rate > 0)
         printf(", %s allocations/s", number_text(text, rate));
     putchar('\n');
+    print_bridge(ctl, process);
     print_tags(ctl, json_member(process, "tags"));
     print_allocators(ctl, json_member(process, "allocators"));
     print_sites(view, process, json_member(process, "sites"));
+    print_checks(ctl, process);
     print_suspects(ctl, json_member(process, "suspects"));
     putchar('\n');
+}
+
+/* From what was asked for to what `top` shows, so that the two never differ without a reason. */
+static void print_bridge(const struct ctl *ctl, const cJSON *process)
+{
+    static const struct column columns[] = {
+        { "  REQUESTED", false }, { "ROUNDED", true },  { "CACHED", true },    { "FREE", true },
+        { "TAKEN", true },        { "RESIDENT", true }, { "ANONYMOUS", true }, { "FILE", true },
+        { "SHARED", true },       { "SWAPPED", true },  { "MAPPED", true },
+    };
+    static const char *const members[] = {
+        "requested_bytes", "rounded_bytes", "cached_bytes",    "free_bytes",
+        "capacity_bytes",  "rss_bytes",     "anonymous_bytes", "file_bytes",
+        "shared_bytes",    "swap_bytes",    "mapped_bytes",
+    };
+    const size_t count = sizeof members / sizeof members[0];
+    const cJSON *bridge = json_member(process, "bridge");
+    struct table table = { .columns = columns, .column_count = count };
+    char text[TEXT_BYTES];
+
+    if (bridge == NULL)
+        return;
+    for (size_t i = 0; i < count; i++)
+        table_cell(&table, i == 0 ? "  %s" : "%s",
+                   json_member(bridge, members[i]) == NULL
+                       ? "-" /* of a process that has ended */
+                       : bytes_text(text, json_number(bridge, members[i])));
+    table_print(&table, stdout, ctl->colours);
+}
+
+static void print_checks(const struct ctl *ctl, const cJSON *process)
+{
+    const cJSON *checks = json_member(process, "checks");
+    const double faults = json_number(checks, "faults");
+
+    if (faults > 0)
+        printf(
+            "  %sFaults%s: %.0f refused calls: blocks freed twice, pointers that are no block, or "
+            "overwritten guards\n",
+            style_on(STYLE_WARNING, ctl->colours), style_off(ctl->colours), faults);
+    else if (json_is_true(checks, "on"))
+        puts("  Checks are on and have found no fault.");
 }
 
 static void print_tags(const struct ctl *ctl, const cJSON *tags)

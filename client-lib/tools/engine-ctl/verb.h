@@ -65,6 +65,7 @@ int verb_clients(struct ctl *ctl, const struct verb_input *input);
 int verb_mem_leaks(struct ctl *ctl, const struct verb_input *input);
 int verb_mem_profile(struct ctl *ctl, const struct verb_input *input);
 int verb_symbolize(struct ctl *ctl, const struct verb_input *input);
+int verb_mem_observe(struct ctl *ctl, const struct verb_input *input);
 int verb_mem_snapshot(struct ctl *ctl, const struct verb_input *input);
 int verb_mem_report(struct ctl *ctl, const struct verb_input *input);
 int verb_events_list(struct ctl *ctl, const struct verb_input *input);

@@ -155,6 +155,26 @@ START_TEST(resident_memory_is_that_of_the_process)
 }
 END_TEST
 
+START_TEST(what_a_process_has_is_read_in_one_pass)
+{
+    struct process_memory process;
+
+    put("proc/7/status", "Name:\tgame\nVmSize:\t 9000 kB\nVmRSS:\t  700 kB\nRssAnon:\t  400 kB\n"
+                         "RssFile:\t  200 kB\nRssShmem:\t  100 kB\nVmSwap:\t   50 kB\n");
+    ck_assert(host_memory_process(proc, 7, &process));
+    ck_assert_uint_eq(process.rss_bytes, 700 * 1024);
+    ck_assert_uint_eq(process.anonymous_bytes, 400 * 1024);
+    ck_assert_uint_eq(process.file_bytes, 200 * 1024);
+    ck_assert_uint_eq(process.shared_bytes, 100 * 1024);
+    ck_assert_uint_eq(process.swap_bytes, 50 * 1024);
+    ck_assert_uint_eq(process.mapped_bytes, 9000 * 1024);
+    put("proc/8/status", "Name:\tgone\nState:\tZ (zombie)\n");
+    ck_assert(!host_memory_process(proc, 8, &process));
+    ck_assert(!host_memory_process(proc, 9, &process));
+    ck_assert_uint_eq(process.rss_bytes, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("host_memory");
@@ -163,6 +183,7 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, what_a_process_has_is_read_in_one_pass);
     tcase_add_test(tcase, without_groups_the_host_counts);
     tcase_add_test(tcase, a_group_with_less_left_counts_and_clean_file_pages_are_left);
     tcase_add_test(tcase, the_limit_of_a_parent_counts_for_its_children);

@@ -3,6 +3,8 @@
 #include "foundation/memory/pool.h"
 
 #include <check.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -656,6 +658,127 @@ START_TEST(a_magazine_grows_where_it_is_emptied_and_filled_again_and_again)
 }
 END_TEST
 
+/* As a release makes it: nothing is marked from the start. */
+static struct ec_pool *make_unmarked(void)
+{
+    struct ec_pool *pool = make(&rows->sink, (struct ec_pool_desc) { .block_bytes = 64 });
+
+    atomic_fetch_and(&pool->unusual, ~EC_POOL_MARKED);
+    pool->shape.guard_from = 0;
+    return pool;
+}
+
+static _Atomic uint64_t faults;
+
+START_TEST(checks_that_begin_later_find_what_is_freed_twice_from_then_on)
+{
+    struct ec_pool *pool = make_unmarked(), *later;
+    char *early = ec_pool_alloc(pool), *other = ec_pool_alloc(pool), *block;
+
+    rows->sink.faults = &faults;
+    ck_assert_int_eq(ec_memory_checks_set(&rows->sink, true), EC_OK);
+    ck_assert_int_eq(ec_pool_free(pool, early), EC_OK);
+    ck_assert_int_eq(ec_pool_free(pool, early), EC_ERR_STATE);
+    ck_assert_int_eq(ec_pool_free(pool, other + 1), EC_ERR_PARAM);
+    ck_assert_int_eq(ec_pool_free(pool, &faults), EC_ERR_PARAM);
+    ck_assert_uint_eq(faults, 3);
+    ck_assert_uint_eq(stats_of(pool).failed, 3);
+    ck_assert_uint_eq(stats_of(pool).count, 1);
+    block = ec_pool_alloc(pool);
+    ck_assert_ptr_eq(block, early);
+    ck_assert_int_eq(ec_pool_free(pool, block), EC_OK);
+    later = make_unmarked(); /* one that is made meanwhile is looked at, too */
+    block = ec_pool_alloc(later);
+    ck_assert_int_eq(ec_pool_free(later, block), EC_OK);
+    ck_assert_int_eq(ec_pool_free(later, block), EC_ERR_STATE);
+    /* What was marked before they ended says nothing when they begin again. */
+    ck_assert_int_eq(ec_memory_checks_set(&rows->sink, false), EC_OK);
+    block = ec_pool_alloc(pool);
+    ck_assert_ptr_eq(block, early);
+    ck_assert_int_eq(ec_memory_checks_set(&rows->sink, true), EC_OK);
+    ck_assert_int_eq(ec_pool_free(pool, block), EC_OK);
+    ck_assert_int_eq(ec_pool_free(pool, block), EC_ERR_STATE);
+    ck_assert_int_eq(ec_pool_free(pool, other), EC_OK);
+    ck_assert_uint_eq(stats_of(pool).count, 0);
+    ec_pool_destroy(later);
+    ec_pool_destroy(pool);
+}
+END_TEST
+
+START_TEST(checks_can_begin_255_times)
+{
+    struct ec_pool *pool = make_unmarked();
+    void *block;
+
+    for (int i = 0; i < 255; i++) {
+        ck_assert_int_eq(ec_memory_checks_set(&rows->sink, true), EC_OK);
+        ck_assert_int_eq(ec_memory_checks_set(&rows->sink, true), EC_OK); /* the same time */
+        block = ec_pool_alloc(pool);
+        ck_assert_int_eq(ec_pool_free(pool, block), EC_OK);
+        ck_assert_int_eq(ec_pool_free(pool, block), EC_ERR_STATE);
+        if (i < 254)
+            ck_assert_int_eq(ec_memory_checks_set(&rows->sink, false), EC_OK);
+    }
+    ck_assert_int_eq(ec_memory_checks_set(&rows->sink, true), EC_OK); /* still on */
+    ck_assert_int_eq(ec_memory_checks_set(&rows->sink, false), EC_OK);
+    ck_assert_int_eq(ec_memory_checks_set(&rows->sink, true), EC_ERR_LIMIT);
+    ec_pool_destroy(pool);
+}
+END_TEST
+
+#define SWAPPERS 3
+#define SWAPS 20000
+#define PLACES 64
+
+static struct {
+    struct ec_pool *pool;
+    _Atomic(void *) place[PLACES];
+    _Atomic unsigned ended;
+} swap;
+
+/* Blocks go from thread to thread, and whoever gets one frees it. */
+static void *swap_blocks(void *context)
+{
+    uint64_t random = (uintptr_t)context;
+
+    for (int i = 0; i < SWAPS; i++) {
+        void *block = ec_pool_alloc(swap.pool);
+
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        block = atomic_exchange(&swap.place[random >> 58], block);
+        if (ec_pool_free(swap.pool, block) != EC_OK)
+            abort();
+    }
+    atomic_fetch_add(&swap.ended, 1);
+    return NULL;
+}
+
+START_TEST(checks_that_come_and_go_refuse_nothing_that_is_right)
+{
+    pthread_t threads[SWAPPERS];
+    bool on = false;
+
+    rows->sink.faults = &faults;
+    swap.pool = make_unmarked();
+    for (uintptr_t i = 0; i < SWAPPERS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, swap_blocks, (void *)(i + 1)), 0);
+    while (atomic_load(&swap.ended) < SWAPPERS) {
+        const int rc = ec_memory_checks_set(&rows->sink, on = !on);
+
+        ASSERT_OFTEN(rc == EC_OK || rc == EC_ERR_LIMIT);
+        sched_yield();
+    }
+    for (int i = 0; i < SWAPPERS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < PLACES; i++)
+        ck_assert_int_eq(ec_pool_free(swap.pool, swap.place[i]), EC_OK);
+    ck_assert_uint_eq(faults, 0);
+    ck_assert_uint_eq(stats_of(swap.pool).failed, 0);
+    ck_assert_uint_eq(stats_of(swap.pool).count, 0);
+    ec_pool_destroy(swap.pool);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pool");
@@ -692,6 +815,9 @@ int main(void)
     tcase_add_test(tcase, free_memory_is_unusable_for_others_while_its_group_is_in_use);
     tcase_add_test(tcase, who_watches_the_sink_hears_of_each_block);
     tcase_add_test(tcase, a_magazine_grows_where_it_is_emptied_and_filled_again_and_again);
+    tcase_add_test(tcase, checks_that_begin_later_find_what_is_freed_twice_from_then_on);
+    tcase_add_test(tcase, checks_can_begin_255_times);
+    tcase_add_test(tcase, checks_that_come_and_go_refuse_nothing_that_is_right);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
