@@ -6,19 +6,29 @@
  *   memory.shim_heaptrack  the last to the same program under heaptrack
  *   memory.report_us       the tags of a client with 64 threads and 64 tags read from outside, us
  *   memory.report_ms       memory.report of the load with its 20 sites over the socket, ms
+ *   memory.kill_consistent SIGKILLs of a program in full run after which its last state contradicts itself
  *
  * The load replaces blocks of 16 to 1,024 bytes in a set of 10,000, at the end of twelve calls. It is this
  * program again, started anew as whatever it is measured under. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <engine-core/client.h>
+#include <engine-core/heap.h>
+#include <engine-core/tracking.h>
 
 #include "bench/harness.h"
 #include "proto/client_segment.h"
 #include "segment/telemetry.h"
 #include "support/daemon.h"
+#include "support/reply.h"
 
 #define LOAD "load"
 #define BLOCKS 10000
@@ -171,6 +181,127 @@ static void ask_report(const void *context)
     daemon_stop(&daemon);
 }
 
+/* ---- SIGKILL in full run ---- */
+
+#define KILLS 91 /* a run, of 11: a thousand and one */
+#define VICTIM_THREADS 2
+#define VICTIM_BLOCKS 64
+
+static struct ec_heap *victim_heap;
+
+/* The ways of the two threads through the sizes are apart. */
+static void *replace_for_ever(void *context)
+{
+    static _Thread_local void *held[VICTIM_BLOCKS];
+    uint64_t random = (uintptr_t)context;
+
+    for (;;) {
+        void **place;
+
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        place = &held[random >> 58];
+        ec_free(victim_heap, *place);
+        *place = ec_alloc(victim_heap, 1 + (random >> 40) % 2048, EC_TAG_AI);
+    }
+    return NULL;
+}
+
+static _Noreturn void be_victim(const char *socket_path, int ready_fd)
+{
+    const struct ec_client_desc desc = { .name = "victim",
+                                         .socket_path = socket_path,
+                                         .no_thread = true };
+    struct ec_client *client;
+    pthread_t thread;
+
+    if (ec_client_create(&desc, &client, NULL) < 0 || ec_tracking_start(client, 65536, NULL) < 0 ||
+        ec_heap_create(&(struct ec_heap_desc) { .client = client, .name = "heap" }, &victim_heap,
+                       NULL) < 0 ||
+        pthread_create(&thread, NULL, replace_for_ever, (void *)1) != 0 ||
+        write(ready_fd, "", 1) != 1)
+        _exit(1);
+    replace_for_ever((void *)2);
+    _exit(1);
+}
+
+/* Tags and classes are counted apart, in the same order: at most the block that a thread is about is in one and not
+ * in the other. */
+static bool is_consistent(const char *line)
+{
+    const struct ec_json_span rows = reply_at(line, "result/items/0/allocators");
+    struct ec_json_iterator each = ec_json_iterate(rows);
+    const int64_t tag_count = reply_number(line, "result/items/0/tags/tag=ai/count"),
+                  tag_bytes = reply_number(line, "result/items/0/tags/tag=ai/bytes");
+    int64_t count = 0, bytes = 0;
+    struct ec_json_span row;
+    char path[96];
+
+    for (int i = 0; ec_json_next_element(&each, &row); i++) {
+        int64_t value[5];
+        static const char *const names[] = { "count", "current_bytes", "total", "peak_bytes",
+                                             "failed" };
+
+        for (int n = 0; n < 5; n++) {
+            snprintf(path, sizeof path, "result/items/0/allocators/%d/%s", i, names[n]);
+            value[n] = reply_number(line, path);
+        }
+        if (value[0] > value[2] || value[1] > value[3] || value[4] != 0)
+            return false;
+        count += value[0];
+        bytes += value[1];
+    }
+    return llabs(count - tag_count) <= VICTIM_THREADS &&
+           llabs(bytes - tag_bytes) <= VICTIM_THREADS * 2048 &&
+           count <= VICTIM_THREADS * (VICTIM_BLOCKS + 1);
+}
+
+static bool survives_kill(const struct daemon_process *daemon, struct line_client *client)
+{
+    char params[64], byte;
+    const char *line;
+    int ready[2];
+    pid_t pid;
+
+    if (pipe2(ready, O_CLOEXEC) < 0)
+        bench_fail("no pipe");
+    pid = fork();
+    if (pid == 0)
+        be_victim(daemon->socket_path, ready[1]);
+    close(ready[1]);
+    if (pid < 0 || read(ready[0], &byte, 1) != 1)
+        bench_fail("no victim");
+    close(ready[0]);
+    usleep((useconds_t)(draw() % 2000)); /* somewhere in the middle of it */
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    snprintf(params, sizeof params, "{\"pid\":%d}", (int)pid);
+    do
+        line = line_client_call(client, "memory.report", params);
+    while (line_has(line, "alive", "true"));
+    return is_consistent(line);
+}
+
+static void kill_many(const void *context)
+{
+    struct daemon_process daemon = { 0 };
+    struct line_client client;
+
+    (void)context;
+    if (!daemon_start(&daemon, NULL) || !line_client_connect(&client, daemon.socket_path) ||
+        line_client_hello(&client, "bench") == NULL)
+        bench_fail("no daemon: %s", daemon.why);
+    bench_ready();
+    while (bench_next()) {
+        int inconsistent = 0;
+
+        for (int i = 0; i < KILLS; i++)
+            inconsistent += !survives_kill(&daemon, &client);
+        bench_answer(inconsistent, 0);
+    }
+    line_client_close(&client);
+    daemon_stop(&daemon);
+}
+
 #define UNDER(name_, goal_, pairs_, ours_, peer_name_, peer_)                                      \
     {                                                                                              \
         { .name = name_, .unit = "ns", .op = "<=", .goal = goal_, .pairs = pairs_ },               \
@@ -203,6 +334,7 @@ int main(int argc, char **argv)
         UNDER("memory.shim_heaptrack", 0.2, 0, &every, "heaptrack", &heaptrack),
         ALONE("memory.report_us", "us", 20, read_tags),
         ALONE("memory.report_ms", "ms", 5, ask_report),
+        ALONE("memory.kill_consistent", "pages", 0, kill_many),
     };
     int status = EXIT_SUCCESS;
 
