@@ -29,8 +29,9 @@ struct heritage {
     bool existed;
     uint64_t instance_before;
     uint32_t last_id_before[HERITAGE_IDS];
-    bool has_clock_before, ended_before;
+    bool has_clock_before, has_breaker_before, ended_before;
     struct clock_heritage clock_before;
+    struct breaker_heritage breaker_before;
     struct heritage_content content;
     bool is_ours;   /* the socket is: nobody else writes the file */
     bool is_behind; /* it could not be written */
@@ -148,6 +149,59 @@ void heritage_set_clock(struct heritage *heritage, const struct clock_heritage *
     save(heritage);
 }
 
+const struct checkpoint_heritage *heritage_checkpoint(const struct heritage *heritage,
+                                                      unsigned index)
+{
+    for (unsigned i = 0; heritage != NULL && i < HERITAGE_CHECKPOINTS; i++)
+        if (heritage->content.checkpoints[i] != NULL && index-- == 0)
+            return heritage->content.checkpoints[i];
+    return NULL;
+}
+
+void heritage_checkpoint_add(struct heritage *heritage,
+                             const struct checkpoint_heritage *checkpoint)
+{
+    struct checkpoint_heritage **place;
+
+    if (heritage == NULL)
+        return;
+    place = &heritage->content.checkpoints[checkpoint->id % HERITAGE_CHECKPOINTS];
+    if (*place == NULL)
+        *place = malloc(sizeof **place);
+    if (*place != NULL) /* else it ends with this run */
+        **place = *checkpoint;
+}
+
+void heritage_checkpoint_remove(struct heritage *heritage, uint64_t id)
+{
+    struct checkpoint_heritage **place;
+
+    if (heritage == NULL)
+        return;
+    place = &heritage->content.checkpoints[id % HERITAGE_CHECKPOINTS];
+    if (*place != NULL && (*place)->id == id) {
+        free(*place);
+        *place = NULL;
+    }
+}
+
+bool heritage_breaker(const struct heritage *heritage, bool kept, struct breaker_heritage *breaker)
+{
+    if (heritage == NULL || !heritage->has_breaker_before || (heritage->ended_before && !kept))
+        return false;
+    *breaker = heritage->breaker_before;
+    return true;
+}
+
+void heritage_set_breaker(struct heritage *heritage, const struct breaker_heritage *breaker)
+{
+    if (heritage == NULL)
+        return;
+    heritage->content.breaker = *breaker;
+    heritage->content.has_breaker = true;
+    save(heritage);
+}
+
 uint32_t heritage_last_id(const struct heritage *heritage, enum heritage_id kind)
 {
     return heritage != NULL ? heritage->last_id_before[kind] : 0;
@@ -235,6 +289,8 @@ static void load(struct heritage *heritage)
         memcpy(heritage->last_id_before, found.last_id, sizeof found.last_id);
         heritage->has_clock_before = found.has_clock;
         heritage->clock_before = found.clock;
+        heritage->has_breaker_before = found.has_breaker;
+        heritage->breaker_before = found.breaker;
         heritage->ended_before = found.ended;
         heritage->content = found;
         heritage->content.ended = false;

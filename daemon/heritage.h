@@ -2,7 +2,8 @@
  *
  * A file beside the socket (PATH.state) that is replaced as a whole when something in it changes:
  *
- *   clock      the closed form of game time and of the step clocks, so that they go on
+ *   clock      the closed form of game time and of the step clocks, so that they go on; checkpoints
+ *   breaker    the level that was raised by hand, and what is reserved for whom
  *   ids        up to which numbers of clients, ports, readers were given out: none is given twice
  *   leases     which processes are attached: who may come back as the client that it was
  *
@@ -75,6 +76,55 @@ struct clock_heritage {
  * are there, too. */
 bool heritage_clock(const struct heritage *heritage, bool kept, struct clock_heritage *clock);
 void heritage_set_clock(struct heritage *heritage, const struct clock_heritage *clock);
+
+/* A checkpoint: how the clocks on game time counted at a moment. */
+#define HERITAGE_CHECKPOINTS 32
+#define HERITAGE_CHECKPOINT_NAME_BYTES 32
+
+struct checkpoint_heritage {
+    uint64_t id; /* not 0 */
+    char name[HERITAGE_CHECKPOINT_NAME_BYTES];
+    int64_t game_ns;
+    uint64_t remainder, remainder_den; /* of game_ns */
+    uint32_t clock_count;
+    struct {
+        struct ec_step_snapshot step;
+        uint64_t period_num, period_den; /* as ordered */
+        bool halved;
+    } clock[EC_STEP_CLOCKS_MAX];
+};
+
+/* Those of the run before, until they are removed, and those that were added, in no order; NULL after
+ * the last. Every value was checked. The file has them from the next heritage_set_clock on. */
+const struct checkpoint_heritage *heritage_checkpoint(const struct heritage *heritage,
+                                                      unsigned index);
+/* One whose id has the same place modulo HERITAGE_CHECKPOINTS goes. */
+void heritage_checkpoint_add(struct heritage *heritage,
+                             const struct checkpoint_heritage *checkpoint);
+void heritage_checkpoint_remove(struct heritage *heritage, uint64_t id);
+
+/* ---- the breaker ---- */
+
+#define HERITAGE_RESERVATIONS 128
+#define HERITAGE_REASON_BYTES 256
+
+struct breaker_heritage {
+    uint32_t manual_level; /* 0: none */
+    int64_t manual_end_ns; /* 0: until it is reset */
+    char manual_reason[HERITAGE_REASON_BYTES];
+    uint32_t last_reservation_id;
+    uint32_t reservation_count;
+    struct {
+        uint32_t id, client_id;
+        uint64_t bytes;
+        int64_t end_ns;
+        uint64_t held_bytes;
+    } reservations[HERITAGE_RESERVATIONS];
+};
+
+/* As heritage_clock. */
+bool heritage_breaker(const struct heritage *heritage, bool kept, struct breaker_heritage *breaker);
+void heritage_set_breaker(struct heritage *heritage, const struct breaker_heritage *breaker);
 
 /* ---- ids ---- */
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "foundation/json/json_scan.h"
+#include "proto/breaker_board.h"
 #include "segment/clock_arithmetic.h"
 
 #define FORMAT 1 /* raised when the same text would mean something else */
@@ -55,6 +56,44 @@ static const struct number clock_numbers[] = {
     NUMBER(clock_heritage, scale_den, U64),
     NUMBER(clock_heritage, paused, BOOL),
     NUMBER(clock_heritage, last_checkpoint, U64),
+};
+
+static const struct number checkpoint_numbers[] = {
+    NUMBER(checkpoint_heritage, id, U64),
+    NUMBER(checkpoint_heritage, game_ns, I64),
+    NUMBER(checkpoint_heritage, remainder, U64),
+    NUMBER(checkpoint_heritage, remainder_den, U64),
+};
+
+#define OF_CHECKPOINT(field, kind)                                                                 \
+    {                                                                                              \
+        "its_" #field,                                                                             \
+            offsetof(struct checkpoint_heritage, clock[0].field) -                                 \
+                offsetof(struct checkpoint_heritage, clock[0]),                                    \
+            kind                                                                                   \
+    }
+static const struct number past_numbers[] = {
+    OF_CHECKPOINT(period_num, U64),
+    OF_CHECKPOINT(period_den, U64),
+    OF_CHECKPOINT(halved, BOOL),
+};
+
+static const struct number breaker_numbers[] = {
+    NUMBER(breaker_heritage, manual_level, U32),
+    NUMBER(breaker_heritage, manual_end_ns, I64),
+    NUMBER(breaker_heritage, last_reservation_id, U32),
+};
+
+#define OF_RESERVATION(field, kind)                                                                \
+    {                                                                                              \
+#field,                                                                                    \
+            offsetof(struct breaker_heritage, reservations[0].field) -                             \
+                offsetof(struct breaker_heritage, reservations[0]),                                \
+            kind                                                                                   \
+    }
+static const struct number reservation_numbers[] = {
+    OF_RESERVATION(id, U32),     OF_RESERVATION(client_id, U32),  OF_RESERVATION(bytes, U64),
+    OF_RESERVATION(end_ns, I64), OF_RESERVATION(held_bytes, U64),
 };
 
 static const struct number id_numbers[] = {
@@ -128,6 +167,43 @@ static void write_clock(struct ec_json_writer *writer, const struct clock_herita
     ec_json_object_end(writer);
 }
 
+static void write_checkpoint(struct ec_json_writer *writer,
+                             const struct checkpoint_heritage *checkpoint)
+{
+    ec_json_object_begin(writer);
+    ec_json_member_string_n(writer, "name", checkpoint->name,
+                            strnlen(checkpoint->name, sizeof checkpoint->name));
+    write_numbers(writer, checkpoint_numbers, COUNT(checkpoint_numbers), checkpoint);
+    ec_json_member_array(writer, "steps");
+    for (uint32_t i = 0; i < checkpoint->clock_count; i++) {
+        ec_json_object_begin(writer);
+        ec_json_member_string_n(
+            writer, "name", checkpoint->clock[i].step.name,
+            strnlen(checkpoint->clock[i].step.name, sizeof checkpoint->clock[i].step.name));
+        write_numbers(writer, step_numbers, COUNT(step_numbers), &checkpoint->clock[i].step);
+        write_numbers(writer, past_numbers, COUNT(past_numbers), &checkpoint->clock[i]);
+        ec_json_object_end(writer);
+    }
+    ec_json_array_end(writer);
+    ec_json_object_end(writer);
+}
+
+static void write_breaker(struct ec_json_writer *writer, const struct breaker_heritage *breaker)
+{
+    ec_json_member_object(writer, "breaker");
+    write_numbers(writer, breaker_numbers, COUNT(breaker_numbers), breaker);
+    ec_json_member_string(writer, "manual_reason", breaker->manual_reason);
+    ec_json_member_array(writer, "reservations");
+    for (uint32_t i = 0; i < breaker->reservation_count; i++) {
+        ec_json_object_begin(writer);
+        write_numbers(writer, reservation_numbers, COUNT(reservation_numbers),
+                      &breaker->reservations[i]);
+        ec_json_object_end(writer);
+    }
+    ec_json_array_end(writer);
+    ec_json_object_end(writer);
+}
+
 void heritage_content_write(const struct heritage_content *content, struct ec_json_writer *writer)
 {
     ec_json_object_begin(writer);
@@ -139,6 +215,13 @@ void heritage_content_write(const struct heritage_content *content, struct ec_js
     write_object(writer, "last_ids", id_numbers, COUNT(id_numbers), content->last_id);
     if (content->has_clock)
         write_clock(writer, &content->clock);
+    ec_json_member_array(writer, "checkpoints");
+    for (unsigned i = 0; i < HERITAGE_CHECKPOINTS; i++)
+        if (content->checkpoints[i] != NULL)
+            write_checkpoint(writer, content->checkpoints[i]);
+    ec_json_array_end(writer);
+    if (content->has_breaker)
+        write_breaker(writer, &content->breaker);
     ec_json_member_array(writer, "leases");
     for (unsigned i = 0; i < content->lease_count; i++) {
         ec_json_object_begin(writer);
@@ -262,6 +345,104 @@ static int read_clock(struct ec_json_span object, struct clock_heritage *clock,
     return rc;
 }
 
+/* What the scheduler does with it when time goes back there. */
+static int check_checkpoint(const struct checkpoint_heritage *checkpoint, struct ec_error *why)
+{
+    if (checkpoint->id == 0 || checkpoint->remainder_den == 0 ||
+        checkpoint->remainder_den > EC_SCALE_DEN_MAX ||
+        checkpoint->remainder >= checkpoint->remainder_den)
+        return ec_fail(why, EC_ERR_PARAM, "checkpoints: time cannot go back to one");
+    for (uint32_t i = 0; i < checkpoint->clock_count; i++)
+        if (!ec_step_valid(&checkpoint->clock[i].step) ||
+            checkpoint->clock[i].step.source > EC_STEP_GAME ||
+            checkpoint->clock[i].period_num == 0 ||
+            checkpoint->clock[i].period_num >= EC_PERIOD_TERM_MAX ||
+            checkpoint->clock[i].period_den == 0 ||
+            checkpoint->clock[i].period_den >= EC_PERIOD_TERM_MAX)
+            return ec_fail(why, EC_ERR_PARAM, "checkpoints: step clock %u cannot run like this", i);
+    return EC_OK;
+}
+
+static int read_checkpoint(struct ec_json_span object, struct checkpoint_heritage *checkpoint,
+                           struct ec_error *why)
+{
+    struct ec_json_iterator steps = ec_json_iterate(member(object, "steps"));
+    struct ec_json_span step;
+    int rc = read_numbers(object, checkpoint_numbers, COUNT(checkpoint_numbers), checkpoint, why);
+
+    if (rc == EC_OK &&
+        ec_json_get_text(member(object, "name"), checkpoint->name, sizeof checkpoint->name) < 0)
+        rc = ec_fail(why, EC_ERR_PARAM, "checkpoints: one has no name");
+    while (rc == EC_OK && ec_json_next_element(&steps, &step)) {
+        const uint32_t i = checkpoint->clock_count;
+
+        if (i == EC_STEP_CLOCKS_MAX)
+            return ec_fail(why, EC_ERR_PARAM, "checkpoints: more than %d clocks",
+                           EC_STEP_CLOCKS_MAX);
+        if (ec_json_get_text(member(step, "name"), checkpoint->clock[i].step.name,
+                             sizeof checkpoint->clock[i].step.name) < 0)
+            return ec_fail(why, EC_ERR_PARAM, "checkpoints: a clock has no name");
+        rc = read_numbers(step, step_numbers, COUNT(step_numbers), &checkpoint->clock[i].step, why);
+        if (rc == EC_OK)
+            rc = read_numbers(step, past_numbers, COUNT(past_numbers), &checkpoint->clock[i], why);
+        checkpoint->clock_count++;
+    }
+    return rc == EC_OK ? check_checkpoint(checkpoint, why) : rc;
+}
+
+static int read_checkpoints(struct ec_json_span array, struct heritage_content *content,
+                            struct ec_error *why)
+{
+    struct ec_json_iterator rows = ec_json_iterate(array);
+    struct ec_json_span row;
+    int rc = EC_OK;
+
+    while (rc == EC_OK && ec_json_next_element(&rows, &row)) {
+        struct checkpoint_heritage *made = calloc(1, sizeof *made), **place;
+
+        if (made == NULL)
+            return ec_fail(why, EC_ERR_MEMORY, "no memory for a checkpoint");
+        rc = read_checkpoint(row, made, why);
+        place = &content->checkpoints[made->id % HERITAGE_CHECKPOINTS];
+        if (rc == EC_OK && *place != NULL)
+            rc = ec_fail(why, EC_ERR_PARAM, "checkpoints: two in one place");
+        if (rc == EC_OK)
+            *place = made;
+        else
+            free(made);
+    }
+    return rc;
+}
+
+static int read_breaker(struct ec_json_span object, struct breaker_heritage *breaker,
+                        struct ec_error *why)
+{
+    struct ec_json_iterator rows = ec_json_iterate(member(object, "reservations"));
+    struct ec_json_span row;
+    int rc = read_numbers(object, breaker_numbers, COUNT(breaker_numbers), breaker, why);
+
+    if (rc == EC_OK && (breaker->manual_level >= EC_BREAKER_LEVELS ||
+                        ec_json_get_text(member(object, "manual_reason"), breaker->manual_reason,
+                                         sizeof breaker->manual_reason) < 0))
+        rc = ec_fail(why, EC_ERR_PARAM, "breaker: there is no such level, or no reason");
+    while (rc == EC_OK && ec_json_next_element(&rows, &row)) {
+        const uint32_t at = breaker->reservation_count;
+
+        if (at == HERITAGE_RESERVATIONS)
+            return ec_fail(why, EC_ERR_PARAM, "reservations: more than %d", HERITAGE_RESERVATIONS);
+        rc = read_numbers(row, reservation_numbers, COUNT(reservation_numbers),
+                          &breaker->reservations[at], why);
+        if (rc == EC_OK &&
+            (breaker->reservations[at].id == 0 || breaker->reservations[at].client_id == 0))
+            rc = ec_fail(why, EC_ERR_PARAM, "reservations: one has no id or client");
+        for (uint32_t i = 0; rc == EC_OK && i < at; i++)
+            if (breaker->reservations[i].id == breaker->reservations[at].id)
+                rc = ec_fail(why, EC_ERR_PARAM, "reservations: two with one id");
+        breaker->reservation_count++;
+    }
+    return rc;
+}
+
 static int read_leases(struct ec_json_span array, struct heritage_content *content,
                        struct ec_error *why)
 {
@@ -294,7 +475,7 @@ static int read_leases(struct ec_json_span array, struct heritage_content *conte
 static int read_all(struct ec_json_span root, struct heritage_content *content,
                     struct ec_error *why)
 {
-    struct ec_json_span clock = member(root, "clock");
+    struct ec_json_span clock = member(root, "clock"), breaker = member(root, "breaker");
     uint64_t format = 0, runs = 0;
     int rc;
 
@@ -314,6 +495,12 @@ static int read_all(struct ec_json_span root, struct heritage_content *content,
     if (rc == EC_OK && clock.text != NULL) {
         rc = read_clock(clock, &content->clock, why);
         content->has_clock = rc == EC_OK;
+    }
+    if (rc == EC_OK)
+        rc = read_checkpoints(member(root, "checkpoints"), content, why);
+    if (rc == EC_OK && breaker.text != NULL) {
+        rc = read_breaker(breaker, &content->breaker, why);
+        content->has_breaker = rc == EC_OK;
     }
     return rc == EC_OK ? read_leases(member(root, "leases"), content, why) : rc;
 }
@@ -335,6 +522,8 @@ int heritage_content_read(const char *text, size_t bytes, struct heritage_conten
 
 void heritage_content_finish(struct heritage_content *content)
 {
+    for (unsigned i = 0; i < HERITAGE_CHECKPOINTS; i++)
+        free(content->checkpoints[i]);
     free(content->leases);
     *content = (struct heritage_content) { 0 };
 }

@@ -17,6 +17,9 @@ struct heritage_content {
     bool ended; /* in good order, and nobody was attached */
     bool has_clock;
     struct clock_heritage clock;
+    struct checkpoint_heritage *checkpoints[HERITAGE_CHECKPOINTS]; /* by id; owned; NULL: none */
+    bool has_breaker;
+    struct breaker_heritage breaker;
     uint32_t last_id[HERITAGE_IDS];
     struct lease *leases;
     unsigned lease_count;

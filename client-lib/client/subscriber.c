@@ -136,7 +136,8 @@ static int write_request(struct ec_json_writer *w, const struct ec_subscriber_de
                : EC_OK;
 }
 
-/* The ports that existed when the daemon recorded the reader: one descriptor each. */
+/* The ports that existed when the daemon recorded the reader, or answered one that came back: one descriptor
+ * each. */
 static int take_ports(struct ec_subscriber *subscriber, struct ec_call *call,
                       struct ec_json_span ports, struct ec_error *why)
 {
@@ -149,7 +150,6 @@ static int take_ports(struct ec_subscriber *subscriber, struct ec_call *call,
         if (i >= call->reply_fd_count || !ec_event_port_members(item, &news))
             return ec_fail(why, EC_ERR_INTERNAL, "port %u of the daemon's answer is not whole", i);
         news.fds[0] = call->reply_fds[i]; /* stays the call's: mapping does not keep it */
-        news.existed = true;
         ec_subscriber_add_port(subscriber, &news);
     }
     return EC_OK;

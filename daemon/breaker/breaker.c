@@ -133,6 +133,7 @@ int breaker_post_init(struct services *services, struct ec_error *why)
     } else {
         sources_note_absent(&breaker->sources, "kernel events", "breaker.kernel_events is false");
     }
+    breaker_inherit(breaker);
     look_and_sleep(breaker); /* it knows the limits then */
     for (uint32_t i = 0; i < breaker->sources.high && breaker->wakeups != NULL; i++)
         if (breaker->sources.source[i].kind != SOURCE_FREE)
@@ -180,8 +181,10 @@ int64_t breaker_look(struct breaker *breaker, int64_t now_ns)
         breaker->look_cost_ns += ec_real_ns() - started_ns;
         return breaker->look_ns;
     }
-    if (reservations_expire(&breaker->reservations, now_ns) > 0)
+    if (reservations_expire(&breaker->reservations, now_ns) > 0) {
         breaker_deduct(breaker);
+        breaker_keep(breaker);
+    }
     if (breaker->manual.level > 0 && breaker->manual.end_ns != 0 &&
         now_ns >= breaker->manual.end_ns)
         breaker_reset(breaker, "the time of the manual level is over");
@@ -226,6 +229,7 @@ uint64_t breaker_trip(struct breaker *breaker, const struct breaker_trip *trip,
     breaker->manual.level = trip->level;
     breaker->manual.end_ns =
         trip->level > 0 && trip->hold_s > 0 ? now_ns + (int64_t)trip->hold_s * EC_NS_PER_S : 0;
+    snprintf(breaker->manual.reason, sizeof breaker->manual.reason, "%s", trip->reason);
     item = note_manual(breaker, from, trip->reason, now_ns);
     for (uint32_t i = 0; i < breaker->member_high; i++)
         breaker->members[i].answered = false;
@@ -245,6 +249,7 @@ uint64_t breaker_trip(struct breaker *breaker, const struct breaker_trip *trip,
         freed_bytes += evicted_bytes;
         log_info("breaker", "eviction gave back %" PRIu64 " bytes", freed_bytes);
     }
+    breaker_keep(breaker); /* last: before the answer, but not before anybody is helped */
     return freed_bytes;
 }
 
@@ -264,6 +269,19 @@ void breaker_reset(struct breaker *breaker, const char *reason)
     settle_soft(breaker);
     orders_look(breaker, now_ns);
     orders_publish(breaker, true);
+    breaker_keep(breaker);
+}
+
+void breaker_raise_again(struct breaker *breaker, uint32_t level, int64_t end_ns,
+                         const char *reason)
+{
+    struct history_item *item;
+
+    snprintf(breaker->manual.reason, sizeof breaker->manual.reason, "%s", reason);
+    breaker->manual.level = level;
+    breaker->manual.end_ns = end_ns;
+    item = note_manual(breaker, LEVEL_NORMAL, reason, ec_real_ns());
+    item->global = level;
 }
 
 void breaker_state(const struct breaker *breaker, struct breaker_state *state)
@@ -866,6 +884,14 @@ static void client_attached(void *context, struct client *client)
 }
 
 /* What was promised to it is free again, also when its process lives on. */
+static void end_reservations(struct breaker *breaker, uint32_t client_id)
+{
+    if (reservations_end_client(&breaker->reservations, client_id) == 0)
+        return;
+    breaker_deduct(breaker);
+    breaker_keep(breaker);
+}
+
 static void client_left(void *context, struct client *client)
 {
     struct breaker *breaker = context;
@@ -873,8 +899,8 @@ static void client_left(void *context, struct client *client)
     for (unsigned i = 0; i < WAITING_MAX; i++)
         if (breaker->waiting[i].reply != NULL && breaker->waiting[i].client_id == client->id)
             breaker->waiting[i].reply = NULL; /* the control plane has thrown it away */
-    if (reservations_end_client(&breaker->reservations, client->id) > 0)
-        breaker_deduct(breaker);
+    if (!client_may_return(client))
+        end_reservations(breaker, client->id);
 }
 
 static void client_ended(void *context, struct client *client)
@@ -882,6 +908,8 @@ static void client_ended(void *context, struct client *client)
     struct breaker *breaker = context;
     struct member *member = breaker_member(breaker, client->id);
 
+    if (client->successor == NULL)
+        end_reservations(breaker, client->id);
     if (member == NULL)
         return;
     if (member->exit_ns != 0) {

@@ -80,6 +80,7 @@ int cmd_breaker_release(struct request *request)
                        "client %u has no reservation %u: it was released or is over",
                        request->client->id, id);
     breaker_deduct(breaker);
+    breaker_keep(breaker);
     ec_json_object_begin(request->result);
     ec_json_member_u64(request->result, "reservation_id", id);
     ec_json_object_end(request->result);
@@ -137,6 +138,7 @@ static int grant(struct breaker *breaker, const struct waiting *wanted, int64_t 
         return ec_fail(why, EC_ERR_LIMIT, "there are %d reservations, and no more can be",
                        RESERVATIONS_MAX);
     breaker_deduct(breaker);
+    breaker_keep(breaker);
     log_info("breaker", "client %u has reserved %" PRIu64 " bytes", wanted->client_id,
              wanted->bytes);
     write_answer(breaker, wanted, id, writer);

@@ -77,6 +77,7 @@ struct breaker {
         uint32_t level;
         int64_t end_ns; /* 0: until reset */
         uint64_t history;
+        char reason[BREAKER_REASON_BYTES];
     } manual;
 
     uv_timer_t timer;  /* the next look */
@@ -123,6 +124,16 @@ void orders_publish(struct breaker *breaker, bool tell_all); /* both */
 
 /* Take over what was seen of actions since the last look. Returns whether clients are sampled now. */
 bool effects_look(struct breaker *breaker, int64_t now_ns);
+
+/* ---- keeping.c ------------------------------------------------------------------------------- */
+
+/* What was reserved and raised by hand has changed: a later run goes on from it. */
+void breaker_keep(const struct breaker *breaker);
+/* Of the last run: reservations of clients that may come back, and the level by hand. */
+void breaker_inherit(struct breaker *breaker);
+/* breaker.c: that level holds from the next look on; the orders that went with it were given. */
+void breaker_raise_again(struct breaker *breaker, uint32_t level, int64_t end_ns,
+                         const char *reason);
 
 /* ---- reserving.c ------------------------------------------------------------------------------ */
 

@@ -38,7 +38,6 @@ static int user_check(const struct clients *clients, const struct peer *peer, st
 static void watch_stop(struct client_private *own);
 static void on_process_end(uv_poll_t *poll, int status, int events);
 static void process_ended(struct clients *clients, struct client_private *own);
-static void hang_up(struct clients *clients, struct client_private *own, const char *reason);
 static void give_back(struct client *client);
 static void tell_attached(struct clients *clients, struct client *client);
 static void tell_left(struct clients *clients, struct client *client);
@@ -162,7 +161,7 @@ void clients_hang_up(struct clients *clients, struct client *client, const char 
 
     own->hung_up = true;
     if (client->state == CLIENT_CONNECTED)
-        hang_up(clients, own, reason);
+        client_hang_up(clients, own, reason);
     closed_clients_add(&clients->closed, client, ec_real_ns());
     client->connection = NULL;
     if (client->state == CLIENT_GONE && own->watch == NULL) { /* nothing of it can outlive it */
@@ -453,16 +452,16 @@ static void process_ended(struct clients *clients, struct client_private *own)
     client->ended_ns = ec_real_ns();
     clients_tell_died(clients, client);
     if (client->state == CLIENT_CONNECTED)
-        hang_up(clients, own, "process ended");
+        client_hang_up(clients, own, "process ended");
     watch_stop(own);
     client_unlist(clients, own);
     client->state = CLIENT_DEAD;
     client->attached = false;
-    give_back(client);
-    close(own->pidfd);
-    own->pidfd = -1;
     if (!own->lapsed)
         clients_tell_ended(clients, client);
+    give_back(client); /* who was told has looked at its segments for the last time */
+    close(own->pidfd);
+    own->pidfd = -1;
     returning_over(clients, own);
 
     own->listed = true;
@@ -478,7 +477,7 @@ static void process_ended(struct clients *clients, struct client_private *own)
         output->close(connection, "process ended");
 }
 
-static void hang_up(struct clients *clients, struct client_private *own, const char *reason)
+void client_hang_up(struct clients *clients, struct client_private *own, const char *reason)
 {
     struct client *client = &own->client;
 

@@ -77,6 +77,8 @@ struct client {
     struct ec_segment_map cursor_map;
     int client_fd, cursor_fd, doorbell_fd; /* -1 when not attached */
 
+    struct client *successor; /* while ended is told: who goes on as this one; NULL: nobody does */
+
     struct client_private *private; /* clients.c's own: pidfd, list links */
 };
 
@@ -97,11 +99,14 @@ int clients_introduce(struct clients *clients, struct client *client, const char
 /* It says hello as the client that it was before its connection, or the daemon, broke: it gets that id
  * and name again if it is the same process. What it held is taken over when it attaches.
  *
+ * of_this_run: it got that id from this run of the daemon; then its old connection may still stand for us,
+ * and ends now.
+ *
  * Returns EC_OK, EC_ERR_NOT_FOUND (that id is not waited for, another connection comes back as it, or it
  * is another process; it may introduce itself), EC_ERR_STATE (it has an id already) or EC_ERR_PERMISSION
  * (the role is more than role_max). */
-int clients_resume(struct clients *clients, struct client *client, uint32_t id, enum ec_role role,
-                   struct ec_error *why);
+int clients_resume(struct clients *clients, struct client *client, uint32_t id, bool of_this_run,
+                   enum ec_role role, struct ec_error *why);
 /* It has handed back all that it had. */
 void clients_resumed(struct clients *clients, struct client *client);
 /* How many clients of the last run may still come back: what they hold is not known, so nothing may be
@@ -120,12 +125,15 @@ unsigned clients_count(struct clients *clients);                   /* that said 
  * valid in each of them. Each may be NULL.
  *
  *   attached  its segments are mapped
- *   left      it hung up or detached: what it was to others ends. Comes for every connection;
- *             attached says whether there was more than that. Who detaches and hangs up later leaves
- *             twice, the second time not attached.
+ *   left      it hung up or detached. Comes for every connection; attached says whether there was more
+ *             than that. Who detaches and hangs up later leaves twice, the second time not attached.
+ *             What it was to others ends, unless client_may_return()
  *   ended     its references count no more: its process ended, it detached, or it hung up and was not
  *             attached, or did not come back in time. It is not attached now, and out of
- *             clients_next() unless it detached or its process lives
+ *             clients_next() unless it detached or its process lives. With a successor it only changes its
+ *             connection: that one is the same process, its segments are mapped, and it attaches next
+ *   resumed   it has handed back all that it had, or its time for that is over: what it did not ask for
+ *             ends
  *   died      its process ended, and it had attached. Comes before left and ended; ended_ns is set
  *   settled   all that came back have handed back what they had, and nobody is awaited any more */
 struct client_hooks {
@@ -133,6 +141,7 @@ struct client_hooks {
     void (*left)(void *context, struct client *client);
     void (*ended)(void *context, struct client *client);
     void (*died)(void *context, struct client *client);
+    void (*resumed)(void *context, struct client *client);
     void (*settled)(void *context);
     /* Write further members of client.get, such as "ports":[…], into the open object. */
     void (*describe)(void *context, struct client *client, struct ec_json_writer *writer);
@@ -150,6 +159,12 @@ static inline const struct ec_client_segment *client_segment(const struct client
 static inline const struct ec_cursor_segment *client_cursors(const struct client *client)
 {
     return client->cursor_map.base;
+}
+
+/* It hung up, but its process lives and was attached: it has client.grace_s to come back. */
+static inline bool client_may_return(const struct client *client)
+{
+    return client->state == CLIENT_GONE && client->attached && client->ended_ns == 0;
 }
 
 /* The descriptor of its process; -1: not watched. The client's. */

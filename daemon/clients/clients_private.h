@@ -66,6 +66,8 @@ int clients_attach(struct clients *clients, struct client *client, struct attach
 struct client_private *client_make(const struct peer *peer, enum ec_role role,
                                    const struct client_output *output, void *connection);
 void client_free(struct client_private *own);
+/* Its connection ends for all others; it is closed by its own module. */
+void client_hang_up(struct clients *clients, struct client_private *own, const char *reason);
 void client_unlist(struct clients *clients, struct client_private *own);
 int client_watch(struct clients *clients, struct client_private *own, struct ec_error *why);
 void clients_tell_ended(struct clients *clients, struct client *client);

@@ -80,6 +80,13 @@ void returning_check_settled(struct clients *clients)
             clients->hooks[i].hooks.settled(clients->hooks[i].context);
 }
 
+static void tell_resumed(struct clients *clients, struct client *client)
+{
+    for (unsigned i = 0; i < clients->hook_count; i++)
+        if (clients->hooks[i].hooks.resumed != NULL)
+            clients->hooks[i].hooks.resumed(clients->hooks[i].context, client);
+}
+
 /* It had its time. Its process lives on without what it had. */
 static void lapse(struct clients *clients, struct client_private *own)
 {
@@ -110,6 +117,8 @@ static void on_grace(uv_timer_t *timer)
             continue;
         if (own->client.state == CLIENT_GONE)
             lapse(clients, own);
+        else if (own->resuming)
+            tell_resumed(clients, &own->client);
         own->awaited = own->resuming = false;
     }
     returning_check_settled(clients);
@@ -256,14 +265,35 @@ void returning_close(struct clients *clients)
 
 /* ---- coming back ----------------------------------------------------------------------------- */
 
-static struct client_private *find_gone(struct clients *clients, uint32_t id)
+/* Whose process is attached, or was: the connection may have broken for it and not for us yet. */
+static struct client_private *find_before(struct clients *clients, uint32_t id)
 {
     struct client_private *own;
 
     DL_FOREACH(clients->live, own)
-    if (own->client.id == id && own->client.state == CLIENT_GONE)
+    if (own->client.id == id && own->watch != NULL)
         return own;
     return NULL;
+}
+
+static bool is_same_process(const struct client_private *before, const struct client *client)
+{
+    uint64_t start;
+    uid_t uid;
+
+    return before->client.pid == client->pid && before->client.uid == client->uid &&
+           peer_process(client->pid, &uid, &start) && start == before->process_start;
+}
+
+/* The process has another connection now, so nobody is at the other end of this one. */
+static void end_connection(struct clients *clients, struct client_private *before)
+{
+    const struct client_output *output = before->client.output;
+    void *connection = before->client.connection;
+
+    client_hang_up(clients, before, "it came back over another connection");
+    if (output != NULL)
+        output->close(connection, "it came back over another connection");
 }
 
 /* A connection has said hello as this one, and has not attached yet. */
@@ -277,23 +307,23 @@ static bool is_taken(struct clients *clients, const struct client_private *befor
     return false;
 }
 
-int clients_resume(struct clients *clients, struct client *client, uint32_t id, enum ec_role role,
-                   struct ec_error *why)
+int clients_resume(struct clients *clients, struct client *client, uint32_t id, bool of_this_run,
+                   enum ec_role role, struct ec_error *why)
 {
-    struct client_private *own = client->private, *before = find_gone(clients, id);
-    uint64_t start;
-    uid_t uid;
+    struct client_private *own = client->private, *before = find_before(clients, id);
 
     if (client->id != 0)
         return ec_fail(why, EC_ERR_STATE, "client %u has said hello already", client->id);
     if (role > client->role_max)
         return ec_fail(why, EC_ERR_PERMISSION, "role %s: uid %u may be %s at most",
                        ec_role_name(role), (unsigned)client->uid, ec_role_name(client->role_max));
-    if (before == NULL || before->watch == NULL || before->lapsed || is_taken(clients, before))
+    if (before == NULL || before->lapsed || is_taken(clients, before) ||
+        (before->client.state == CLIENT_CONNECTED && !of_this_run))
         return ec_fail(why, EC_ERR_NOT_FOUND, "client %u is not waited for", id);
-    if (before->client.pid != client->pid || before->client.uid != client->uid ||
-        !peer_process(client->pid, &uid, &start) || start != before->process_start)
+    if (!is_same_process(before, client))
         return ec_fail(why, EC_ERR_NOT_FOUND, "client %u is another process", id);
+    if (before->client.state == CLIENT_CONNECTED)
+        end_connection(clients, before);
     own->resumes = before;
     client->id = id;
     client->role = role;
@@ -305,7 +335,11 @@ int clients_resume(struct clients *clients, struct client *client, uint32_t id, 
 
 void clients_resumed(struct clients *clients, struct client *client)
 {
+    const bool resuming = client->private->resuming;
+
     client->private->resuming = false;
+    if (resuming)
+        tell_resumed(clients, client);
     returning_check_settled(clients);
 }
 
@@ -335,7 +369,9 @@ void returning_attached(struct clients *clients, struct client_private *own)
         own->grace_since_ns = ec_real_ns();
         client_unlist(clients, before);
         before->client.attached = false;
+        before->client.successor = &own->client;
         clients_tell_ended(clients, &before->client);
+        before->client.successor = NULL;
         if (before->hung_up)
             client_free(before);
         arm_grace(clients);

@@ -44,16 +44,18 @@ static void write_modules(struct ec_json_writer *writer);
 static void write_protection(const struct services *services, struct ec_json_writer *writer);
 static void write_counters(const struct counters *counters, struct ec_json_writer *writer);
 
-/* "resume": {"instance", "client_id"}. The instance is for people: process and lease decide. */
-static int parse_resume(const struct param *param, uint32_t *id, struct ec_error *why)
+/* "resume": {"instance", "client_id"}. Whose instance it is decides only whether it may take the place of a
+ * connection that still stands; else process and lease do. */
+static int parse_resume(const struct param *param, uint64_t *instance, uint32_t *id,
+                        struct ec_error *why)
 {
     static const char *const names[] = { "instance", "client_id" };
     struct ec_json_span values[2] = { { 0 } };
     struct ec_json_fields fields = { .names = names, .values = values, .count = 2 };
-    uint64_t instance, number;
+    uint64_t number;
 
     if (ec_json_bind(param->span, &fields) < 0 || fields.unknown.bytes != 0 ||
-        ec_json_get_hex64(values[0], &instance) < 0 || ec_json_get_u64(values[1], &number) < 0 ||
+        ec_json_get_hex64(values[0], instance) < 0 || ec_json_get_u64(values[1], &number) < 0 ||
         number == 0 || number > UINT32_MAX)
         return ec_fail(why, EC_ERR_PARAM,
                        "parameter resume: expected {\"instance\": \"0x…\", \"client_id\": n}");
@@ -68,6 +70,7 @@ int cmd_core_hello(struct request *request)
     struct client *client = request->client;
     struct ec_json_writer *w = request->result;
     enum ec_role role;
+    uint64_t instance = 0;
     uint32_t before = 0;
     bool resumed = false;
     int rc;
@@ -83,9 +86,10 @@ int cmd_core_hello(struct request *request)
     }
     rc = parse_role(&params->role, client->role_max, &role, request->why);
     if (rc == EC_OK && params->resume.present)
-        rc = parse_resume(&params->resume, &before, request->why);
+        rc = parse_resume(&params->resume, &instance, &before, request->why);
     if (rc == EC_OK && before != 0) {
-        rc = clients_resume(services->clients, client, before, role, request->why);
+        rc = clients_resume(services->clients, client, before, instance == services->instance, role,
+                            request->why);
         resumed = rc == EC_OK;
         rc = rc == EC_ERR_NOT_FOUND ? EC_OK : rc; /* then it is a new one */
     }

@@ -212,7 +212,8 @@ static void client_attached(void *context, struct client *client)
     struct event_client_joined joined = { .client_id = { client->id },
                                           .pid = { (uint32_t)client->pid } };
 
-    if (routes_add_owner(&events->routes, client) == NULL)
+    if (routes_owner(&events->routes, client) == NULL && /* else it is back: see client_ended */
+        routes_add_owner(&events->routes, client) == NULL)
         log_warning("events", "no memory for the ports of client %u", client->id);
     memcpy(joined.name, client->name, sizeof joined.name);
     events_publish_system(events, EC_SYSTEM_client_joined, &joined);
@@ -228,10 +229,36 @@ static void client_left(void *context, struct client *client)
     subscriptions_remove_client(&events->subscriptions, client);
     if (owner == NULL)
         return;
-    routes_remove_owner(&events->routes, owner);
+    if (client_may_return(client))
+        routes_set_adrift(&events->routes, owner);
+    else
+        routes_remove_owner(&events->routes, owner);
     joining_check(events);
     memcpy(left.name, client->name, sizeof left.name);
     events_publish_system(events, EC_SYSTEM_client_left, &left);
+}
+
+/* It had its time, or died, or goes on over another connection. */
+static void client_ended(void *context, struct client *client)
+{
+    struct events *events = context;
+    struct route_owner *owner = routes_owner(&events->routes, client);
+
+    if (owner == NULL || (client->successor != NULL &&
+                          routes_rebind_owner(&events->routes, owner, client->successor)))
+        return;
+    routes_remove_owner(&events->routes, owner);
+    joining_check(events);
+}
+
+static void client_resumed(void *context, struct client *client)
+{
+    struct events *events = context;
+    struct route_owner *owner = routes_owner(&events->routes, client);
+
+    if (owner != NULL)
+        routes_end_adrift(&events->routes, owner);
+    joining_check(events);
 }
 
 static void clients_settled(void *context)
@@ -265,6 +292,8 @@ int events_init(struct services *services, struct ec_error *why)
 {
     static const struct client_hooks hooks = { .attached = client_attached,
                                                .left = client_left,
+                                               .ended = client_ended,
+                                               .resumed = client_resumed,
                                                .settled = clients_settled,
                                                .describe = events_describe_client };
     struct events *events = calloc(1, sizeof *events);

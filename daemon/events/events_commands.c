@@ -417,6 +417,7 @@ int cmd_event_port_open(struct request *request)
         routes_close_port(&events->routes, port);
         return rc;
     }
+    joining_check(events);
     ec_json_object_begin(request->result);
     ec_json_member_u64(request->result, "port_id", port->id);
     ec_json_member_i64(request->result, "stall_ms",
@@ -519,6 +520,7 @@ static int write_reader_ports(struct request *request, const struct route_reader
         ec_json_member_u64(w, "bytes", link->port->ring_bytes);
         ec_json_member_u64(w, "cursor", link->cursor);
         ec_json_member_u64(w, "reader_slot", link->reader_slot);
+        ec_json_member_boolean(w, "existed", link->existed);
         ec_json_member_boolean(w, "across_users", route_is_across_users(link));
         write_start(link->port, start, w);
         ec_json_object_end(w);
@@ -588,6 +590,7 @@ int cmd_event_reader_open(struct request *request)
         return rc;
     for (unsigned i = 0; i < request->fd_count; i++)
         request->fds[i] = -1; /* the reader's now */
+    joining_check(events);    /* one that came back may know what others waited for */
     rc = write_reader_ports(request, reader, &start);
     if (rc < 0)
         routes_close_reader(&events->routes, reader);

@@ -436,12 +436,49 @@ static void link_port(struct routes *routes, struct route_port *made)
     }
 }
 
+/* Whether the publisher knows a reader that it has: else it was told so over the connection that broke. */
+static bool port_claims(const struct claims *claims, const struct route_link *link)
+{
+    const struct claim *claim = claims_find(claims, link->reader->id);
+
+    return claim != NULL && claim->reader_slot == link->reader_slot &&
+           claim->segment == link->reader->owner->cursor_segment;
+}
+
+/* A port that was adrift goes on. Its publisher hears of the readers that came and went meanwhile: first of
+ * those that went, whose slots others may have now. */
+static void take_up_port(struct routes *routes, struct route_port *port,
+                         const struct claims *claims)
+{
+    port->adrift = false;
+    for (uint32_t i = 0; i < claims->count; i++) {
+        const struct route_link *link = port->links;
+
+        while (link != NULL && link->reader->id != claims->rows[i].id)
+            link = link->next_of_port;
+        if (link == NULL || !port_claims(claims, link))
+            notify_reader_removed(port, claims->rows[i].id);
+    }
+    for (struct route_link *link = port->links; link != NULL; link = link->next_of_port) {
+        link->accepted = port_claims(claims, link);
+        if (!link->accepted)
+            tell_publisher_added(routes, link);
+    }
+}
+
 int routes_open_port(struct routes *routes, struct route_owner *owner,
                      const struct route_port_desc *desc, struct route_port **port,
                      struct ec_error *why)
 {
-    struct route_port *made;
+    struct route_port *made = desc->id != 0 ? routes_find_port(routes, desc->id) : NULL;
     int rc = EC_OK;
+
+    if (made != NULL && made->owner == owner && made->adrift && desc->claims != NULL &&
+        made->segment == claim_segment(desc->fd)) {
+        take_up_port(routes, made, desc->claims);
+        *port = made;
+        return EC_OK;
+    }
 
     if (owner->port_count == ROUTE_PORTS_MAX)
         return ec_fail(why, EC_ERR_LIMIT, "client %u has %d ports, no more are possible",
@@ -554,13 +591,51 @@ static void give_reader_place(struct route_reader *reader)
     free(reader);
 }
 
+static bool reader_claims(const struct claims *claims, const struct route_link *link)
+{
+    const struct claim *claim = claims_find(claims, link->port->id);
+
+    return claim != NULL && claim->cursor == link->cursor &&
+           claim->reader_slot == link->reader_slot && claim->segment == link->port->segment;
+}
+
+/* A reader that was adrift goes on. Of the ports that went meanwhile it is told; those that came are in the
+ * answer. Its doorbells are the ones that it had. */
+static void take_up_reader(struct route_reader *reader, const struct route_reader_desc *desc)
+{
+    reader->adrift = false;
+    for (uint32_t i = 0; i < desc->claims->count; i++) {
+        const struct route_link *link = reader->links;
+
+        while (link != NULL && link->port->id != desc->claims->rows[i].id)
+            link = link->next_of_reader;
+        if (link == NULL || !reader_claims(desc->claims, link))
+            notify_port_removed(reader->owner, desc->claims->rows[i].id);
+    }
+    for (struct route_link *link = reader->links; link != NULL; link = link->next_of_reader) {
+        link->restored = reader_claims(desc->claims, link);
+        link->known = true;
+    }
+    if (desc->bell_fd >= 0)
+        close(desc->bell_fd);
+    if (desc->bell_across_fd >= 0)
+        close(desc->bell_across_fd);
+}
+
 int routes_open_reader(struct routes *routes, struct route_owner *owner,
                        const struct route_reader_desc *desc, struct route_reader **reader,
                        struct ec_error *why)
 {
-    struct route_reader *made = calloc(1, sizeof *made);
+    struct route_reader *made = desc->id != 0 ? routes_find_reader(routes, desc->id) : NULL;
     int rc;
 
+    if (made != NULL && made->owner == owner && made->adrift && desc->claims != NULL &&
+        made->slot == desc->slot) {
+        take_up_reader(made, desc);
+        *reader = made;
+        return EC_OK;
+    }
+    made = calloc(1, sizeof *made);
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for a reader");
     made->owner = owner;
@@ -599,7 +674,10 @@ int routes_open_reader(struct routes *routes, struct route_owner *owner,
     if (owner->client != NULL)
         owner->client->readers++;
     for (struct route_link *link = made->links; link != NULL; link = link->next_of_reader) {
-        link->existed = link->known = true; /* the answer has the port */
+        /* The answer has the port. A reader that was there before this run of the daemon wants all that it
+         * has published. */
+        link->known = true;
+        link->existed = desc->id == 0 || link->port->owner->client != NULL;
         if (!link->restored)
             tell_publisher_added(routes, link);
     }
@@ -665,6 +743,60 @@ struct route_owner *routes_owner(struct routes *routes, const struct client *cli
     while (owner != NULL && owner->client != client)
         owner = owner->next;
     return owner;
+}
+
+void routes_set_adrift(struct routes *routes, const struct route_owner *owner)
+{
+    for (struct route_reader *reader = routes->readers; reader != NULL; reader = reader->next)
+        if (reader->owner == owner)
+            reader->adrift = true;
+    for (struct route_port *port = routes->ports; port != NULL; port = port->next)
+        if (port->owner == owner)
+            port->adrift = true;
+}
+
+/* The daemon's own port looks at the reader's cursor through the owner's mapping, and rings its bell. */
+static void move_own_links(struct routes *routes, const struct route_owner *owner, bool away)
+{
+    for (struct route_reader *reader = routes->readers; reader != NULL; reader = reader->next)
+        for (struct route_link *link = reader->links; reader->owner == owner && link != NULL;
+             link = link->next_of_reader) {
+            if (link->port->owner->client != NULL)
+                continue;
+            if (away)
+                routes->daemon.reader_removed(routes->daemon.context, link);
+            else
+                routes->daemon.reader_added(routes->daemon.context, link);
+        }
+}
+
+bool routes_rebind_owner(struct routes *routes, struct route_owner *owner, struct client *client)
+{
+    if (client_cursors(client) == NULL || claim_segment(client->cursor_fd) != owner->cursor_segment)
+        return false;
+    move_own_links(routes, owner, true);
+    owner->client = client;
+    owner->cursors = client_cursors(client);
+    owner->cursor_fd = client->cursor_fd;
+    owner->doorbell_fd = client->doorbell_fd;
+    client->ports = owner->port_count;
+    client->readers = owner->reader_count;
+    move_own_links(routes, owner, false);
+    return true;
+}
+
+void routes_end_adrift(struct routes *routes, const struct route_owner *owner)
+{
+    for (struct route_reader *reader = routes->readers, *next; reader != NULL; reader = next) {
+        next = reader->next;
+        if (reader->owner == owner && reader->adrift)
+            routes_close_reader(routes, reader);
+    }
+    for (struct route_port *port = routes->ports, *next; port != NULL; port = next) {
+        next = port->next;
+        if (port->owner == owner && port->adrift)
+            routes_close_port(routes, port);
+    }
 }
 
 void routes_remove_owner(struct routes *routes, struct route_owner *owner)

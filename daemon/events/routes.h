@@ -51,6 +51,7 @@ struct route_port {
     const struct ec_event_port *port;
     struct route_link *links;
     struct claims claims; /* readers that it says it has; their slots are taken */
+    bool adrift;          /* the connection of its owner broke; nobody has asked for it since */
     uint64_t segment;     /* see claims.h */
     uint64_t slots[EC_PORT_READERS_MAX / 64]; /* bits of reader slots in use */
     uint64_t sampled;                         /* published, a second ago */
@@ -71,6 +72,7 @@ struct route_reader {
     int bell_across_fd;  /* ours, a socket for all others; -1: none */
     struct route_link *links;
     struct claims claims; /* ports that it says it reads; their cursors are taken */
+    bool adrift;          /* as of a port */
 };
 
 /* Whoever has ports or readers: an attached client, or the daemon. */
@@ -111,6 +113,18 @@ struct route_owner *routes_add_owner(struct routes *routes, struct client *clien
 struct route_owner *routes_owner(struct routes *routes, const struct client *client);
 /* Ends all its ports and readers, tells the others and rings the readers of its ports. */
 void routes_remove_owner(struct routes *routes, struct route_owner *owner);
+
+/* The connection of a client broke while its process goes on: so do its ports and readers, through shared
+ * memory. Links come and go meanwhile; only the client hears nothing of it.
+ *
+ *   routes_set_adrift     its connection broke
+ *   routes_rebind_owner   the same process has attached again; cursors and doorbell are the same files in
+ *                         another mapping. false: they are not, and nothing has changed
+ *   routes_open_port, routes_open_reader with the id that it had: it goes on, and hears what it missed
+ *   routes_end_adrift     it has asked for all that it still has; the rest ends */
+void routes_set_adrift(struct routes *routes, const struct route_owner *owner);
+bool routes_rebind_owner(struct routes *routes, struct route_owner *owner, struct client *client);
+void routes_end_adrift(struct routes *routes, const struct route_owner *owner);
 
 struct route_port_desc {
     const char *name;

@@ -121,6 +121,13 @@ static struct desk_order *take_place(struct desk *desk, const struct order *orde
     return NULL;
 }
 
+static void free_place(struct desk_order *place)
+{
+    if (place->order.kind == ORDER_CHECKPOINT)
+        free(place->order.u.copy);
+    place->used = false;
+}
+
 static void post(struct desk *desk, struct desk_order *place)
 {
     mailbox_post(&desk->scheduler->mailbox, &place->order);
@@ -141,9 +148,16 @@ int desk_request(struct request *request, const struct order *order, const char 
                        DESK_REQUESTS);
     if (name != NULL)
         snprintf(place->name, sizeof place->name, "%s", name);
+    if (order->kind == ORDER_CHECKPOINT) {
+        place->order.u.copy = calloc(1, sizeof(struct checkpoint));
+        if (place->order.u.copy == NULL) {
+            place->used = false;
+            return ec_fail(request->why, EC_ERR_MEMORY, "no memory for a checkpoint");
+        }
+    }
     rc = request_defer(request, on_asker_gone, place, &place->reply);
     if (rc < 0) {
-        place->used = false;
+        free_place(place);
         return rc;
     }
     place->is_request = true;
@@ -186,12 +200,16 @@ static void note(struct desk *desk, const struct desk_order *place, const struct
         *checkpoint =
             (struct desk_checkpoint) { .id = report->checkpoint, .game_ns = report->game_ns };
         memcpy(checkpoint->name, place->name, sizeof checkpoint->name);
+        if (order->u.copy != NULL)
+            desk_heritage_checkpoint(desk, order->u.copy, place->name);
         desk->last_checkpoint = report->checkpoint;
         break;
     case ORDER_ROLLBACK:
         for (unsigned i = 0; i < SCHEDULER_CHECKPOINTS; i++)
-            if (desk->checkpoints[i].game_ns > report->game_ns)
+            if (desk->checkpoints[i].id != 0 && desk->checkpoints[i].game_ns > report->game_ns) {
+                heritage_checkpoint_remove(desk->services->heritage, desk->checkpoints[i].id);
                 desk->checkpoints[i].id = 0;
+            }
         desk_timers_set_back(desk, report);
         break;
     case ORDER_LEAVE:
@@ -276,7 +294,7 @@ static void collect(struct desk *desk)
         if (place->reply != NULL)
             answer(desk, place, &report);
         desk->requests -= place->is_request;
-        place->used = false;
+        free_place(place);
     }
 }
 
@@ -345,6 +363,16 @@ static void client_left(void *context, struct client *client)
     desk_client_left(context, client);
 }
 
+static void client_ended(void *context, struct client *client)
+{
+    desk_timers_ended(context, client);
+}
+
+static void client_resumed(void *context, struct client *client)
+{
+    desk_timers_resumed(context, client);
+}
+
 static void describe_client(void *context, struct client *client, struct ec_json_writer *writer)
 {
     desk_describe_client(context, client, writer);
@@ -372,7 +400,10 @@ static int poll_news(struct desk *desk, struct ec_error *why)
 int desk_open(struct services *services, const struct clock_heritage *heritage,
               struct ec_error *why)
 {
-    static const struct client_hooks hooks = { .left = client_left, .describe = describe_client };
+    static const struct client_hooks hooks = { .left = client_left,
+                                               .ended = client_ended,
+                                               .resumed = client_resumed,
+                                               .describe = describe_client };
     struct scheduler *scheduler = services->scheduler;
     struct desk *desk = calloc(1, sizeof *desk);
     int rc;
@@ -423,6 +454,10 @@ void desk_close(struct desk *desk)
     for (uint32_t i = 0; i < SCHEDULER_MEMBERS; i++)
         if (desk->members[i].used)
             munmap(desk->members[i].map, desk->members[i].map_bytes);
+    for (uint32_t i = 0; i < MAILBOX_PLACES; i++)
+        if (desk->orders[i].used)
+            free_place(&desk->orders[i]);
+    desk_ledger_close(desk);
     timers_destroy(desk->timers);
     free(desk);
 }

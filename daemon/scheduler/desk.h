@@ -15,8 +15,10 @@
 #include "scheduler/scheduler_private.h"
 #include "scheduler/timers.h"
 
+struct timer_ledger;
+
 #define DESK_REQUESTS 64 /* at once; members that leave need places, too */
-#define CHECKPOINT_NAME_BYTES 32
+#define CHECKPOINT_NAME_BYTES HERITAGE_CHECKPOINT_NAME_BYTES
 
 /* An order on its way. */
 struct desk_order {
@@ -65,6 +67,7 @@ struct desk {
 
     struct desk_member members[SCHEDULER_MEMBERS];
     struct timers *timers;
+    struct timer_ledger *ledger; /* NULL: timers end with this run */
 
     uint64_t last_checkpoint; /* id */
     uv_timer_t *heritage_timer;
@@ -109,6 +112,12 @@ int desk_heritage_open(struct desk *desk, const struct clock_heritage *heritage,
 void desk_heritage_close(struct desk *desk);
 /* After a change: before anybody is told that it has happened. */
 void desk_heritage_write(struct desk *desk);
+/* A checkpoint was made. */
+void desk_heritage_checkpoint(struct desk *desk, const struct checkpoint *checkpoint,
+                              const char *name);
+/* Timers of the last run whose owners may come back; those of now are written from here on. */
+void desk_inherit_timers(struct desk *desk);
+void desk_ledger_close(struct desk *desk);
 
 /* ---- desk_members.c ---- */
 void desk_member_left(struct desk *desk, uint32_t slot); /* the thread does not look any more */
@@ -120,6 +129,10 @@ void desk_describe_client(const struct desk *desk, const struct client *client,
 
 /* ---- timer_commands.c ---- */
 void desk_fire_timers(struct desk *desk);
+/* As the hooks of clients.h: who may come back finds its timers held. */
+void desk_timers_left(struct desk *desk, const struct client *client);
+void desk_timers_ended(struct desk *desk, const struct client *client);
+void desk_timers_resumed(struct desk *desk, const struct client *client);
 void desk_timers_set_back(struct desk *desk, const struct report *report);
 
 #endif

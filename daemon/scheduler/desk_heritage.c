@@ -2,15 +2,21 @@
  *
  * What was ordered is written before its answer. Time also changes by itself (the breaker halves a
  * rate, a group drives it, it waits for a slow clock): once a second the page is compared. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "daemon/config.h"
+#include "daemon/log.h"
 #include "foundation/real_time.h"
 #include "scheduler/desk.h"
+#include "scheduler/timer_ledger.h"
 #include "segment/clock_arithmetic.h"
 #include "segment/clock_page.h"
 
 #define LOOK_MS 1000
+#define LEDGER_PATH_BYTES 1000 /* a name of the same file being written is longer */
 
 /* What the page says now. false: it changes too fast. */
 static bool read_snapshot(const struct ec_clock_page *page, struct clock_heritage *heritage)
@@ -65,11 +71,114 @@ static void on_look(uv_timer_t *timer)
         desk_heritage_write(desk);
 }
 
+void desk_heritage_checkpoint(struct desk *desk, const struct checkpoint *checkpoint,
+                              const char *name)
+{
+    struct checkpoint_heritage *heritage = calloc(1, sizeof *heritage);
+
+    if (heritage == NULL)
+        return; /* it ends with this run */
+    heritage->id = checkpoint->id;
+    snprintf(heritage->name, sizeof heritage->name, "%s", name);
+    heritage->game_ns = checkpoint->past.game_ns;
+    heritage->remainder = checkpoint->remainder;
+    heritage->remainder_den = checkpoint->remainder_den;
+    heritage->clock_count = checkpoint->past.clock_count;
+    for (uint32_t i = 0; i < heritage->clock_count; i++) {
+        heritage->clock[i].step = checkpoint->past.clock[i].step;
+        heritage->clock[i].period_num = checkpoint->past.clock[i].period_num;
+        heritage->clock[i].period_den = checkpoint->past.clock[i].period_den;
+        heritage->clock[i].halved = checkpoint->past.clock[i].halved;
+    }
+    heritage_checkpoint_add(desk->services->heritage, heritage);
+    free(heritage);
+}
+
+/* ---- timers ----------------------------------------------------------------------------------- */
+
+static bool ledger_path(const struct desk *desk, char path[LEDGER_PATH_BYTES])
+{
+    return snprintf(path, LEDGER_PATH_BYTES, "%s.timers", desk->services->socket_path) <
+           LEDGER_PATH_BYTES;
+}
+
+/* Whether whoever armed it may come back; then its connection is not there now. */
+static bool is_awaited(const struct desk *desk, uint32_t client_id)
+{
+    const struct client *client = clients_find(desk->services->clients, client_id);
+
+    return client != NULL && client->state == CLIENT_GONE;
+}
+
+/* Those of the last run, into timers that are still empty. */
+static void restore_timers(struct desk *desk, const char *path)
+{
+    struct timer_ledger_rows found;
+    struct ec_error why = { 0 };
+    int rc = timer_ledger_read(path, ALARM_STEP + desk->clock_count, &found, &why);
+
+    for (uint32_t i = 0; i < found.count; i++)
+        if (found.rows[i].life != TIMER_FREE && !is_awaited(desk, found.rows[i].desc.owner))
+            found.rows[i].life = TIMER_FREE;
+    if (rc == EC_OK)
+        rc = timers_restore(desk->timers, found.rows, found.count, &why);
+    timer_ledger_rows_finish(&found);
+    if (rc < 0 && rc != EC_ERR_NOT_FOUND)
+        log_warning("scheduler", "timers of the last run in %s: %s", path, why.text);
+    if (timers_held(desk->timers) > 0)
+        log_info("scheduler", "%u timers of the last run wait for their clients",
+                 timers_held(desk->timers));
+}
+
+void desk_inherit_timers(struct desk *desk)
+{
+    char path[LEDGER_PATH_BYTES];
+    struct ec_error why = { 0 };
+    int rc;
+
+    if (desk->services->heritage == NULL || !ledger_path(desk, path))
+        return;
+    if (heritage_exists(desk->services->heritage))
+        restore_timers(desk, path);
+    rc = timer_ledger_create(
+        path, (uint32_t)config_integer(desk->services->config, EC_CONFIG_scheduler_timers),
+        &desk->ledger, &why);
+    if (rc == EC_OK) {
+        timers_watch(desk->timers, timer_ledger_note, desk->ledger);
+        timers_note_all(desk->timers);
+        rc = timer_ledger_commit(desk->ledger, &why);
+    }
+    if (rc == EC_OK)
+        return;
+    log_warning("scheduler", "timers would end with this run of the daemon: %s", why.text);
+    timers_watch(desk->timers, NULL, NULL);
+    timer_ledger_destroy(desk->ledger, false);
+    desk->ledger = NULL;
+    unlink(path); /* it would say what is not true any more */
+}
+
+/* Games outlive the daemon: what they armed stays for the next one. */
+void desk_ledger_close(struct desk *desk)
+{
+    timers_watch(desk->timers, NULL, NULL);
+    timer_ledger_destroy(desk->ledger, heritage_lease(desk->services->heritage, 0) != NULL);
+    desk->ledger = NULL;
+}
+
 int desk_heritage_open(struct desk *desk, const struct clock_heritage *heritage,
                        struct ec_error *why)
 {
-    if (heritage != NULL) /* its checkpoints are gone; their ids are not used again */
+    const struct checkpoint_heritage *checkpoint;
+
+    if (heritage != NULL) /* ids are not used again */
         desk->last_checkpoint = heritage->last_checkpoint;
+    for (unsigned i = 0; (checkpoint = heritage_checkpoint(desk->services->heritage, i)) != NULL;
+         i++) {
+        struct desk_checkpoint *place = &desk->checkpoints[checkpoint->id % SCHEDULER_CHECKPOINTS];
+
+        *place = (struct desk_checkpoint) { .id = checkpoint->id, .game_ns = checkpoint->game_ns };
+        memcpy(place->name, checkpoint->name, sizeof place->name);
+    }
     desk->heritage_timer = calloc(1, sizeof *desk->heritage_timer);
     if (desk->heritage_timer == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for a timer");

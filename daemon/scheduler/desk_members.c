@@ -53,10 +53,7 @@ void desk_client_left(struct desk *desk, struct client *client)
         if (member->used && !member->leaving && member->client_id == client->id)
             leave(desk, member);
     }
-    if (client->id != 0) {
-        timers_cancel_owner(desk->timers, client->id);
-        desk_set_alarms(desk);
-    }
+    desk_timers_left(desk, client);
 }
 
 void desk_tell_releases(struct desk *desk)

@@ -26,6 +26,8 @@ enum order_kind {
     ORDER_LEAVE,
 };
 
+struct checkpoint; /* turn.h */
+
 /* What to do with steps that come late. Nothing is left out up to burst of them. */
 enum late_policy { LATE_SKIP, LATE_BURST, LATE_SLOW };
 
@@ -70,6 +72,8 @@ struct order {
             struct order_member member;
         } join;
         uint64_t steps;
+        struct checkpoint
+            *copy; /* of ORDER_CHECKPOINT: filled in before the report; NULL: not wanted */
     } u;
 };
 

@@ -40,7 +40,8 @@ static int64_t oldest_ns(const struct scheduler_state *state, int64_t game_ns)
     return known_ns > kept_ns ? known_ns : kept_ns;
 }
 
-int rollback_checkpoint(struct scheduler_state *state, int64_t now_ns, struct report *report)
+int rollback_checkpoint(struct scheduler_state *state, const struct order *order, int64_t now_ns,
+                        struct report *report)
 {
     uint64_t id = ++state->last_checkpoint;
     struct checkpoint *checkpoint = &state->checkpoint[id % SCHEDULER_CHECKPOINTS];
@@ -51,6 +52,8 @@ int rollback_checkpoint(struct scheduler_state *state, int64_t now_ns, struct re
     checkpoint->remainder = game.remainder;
     checkpoint->remainder_den = game.scale_den;
     fill_past(state, game.game0_ns, &checkpoint->past);
+    if (order->u.copy != NULL)
+        *order->u.copy = *checkpoint;
     report->checkpoint = id;
     report->game_ns = game.game0_ns;
     for (uint32_t i = 0; i < state->clock_count; i++)

@@ -53,6 +53,19 @@ static int add_first_clocks(struct scheduler *scheduler, int64_t now_ns, struct 
     return EC_OK;
 }
 
+static void restore_checkpoints(struct scheduler *scheduler, struct heritage *heritage,
+                                bool goes_on, int64_t now_ns)
+{
+    const struct checkpoint_heritage *checkpoint;
+    unsigned index = 0;
+
+    while ((checkpoint = heritage_checkpoint(heritage, index)) != NULL)
+        if (goes_on && succession_restore_checkpoint(&scheduler->state, checkpoint, now_ns))
+            index++;
+        else
+            heritage_checkpoint_remove(heritage, checkpoint->id);
+}
+
 int scheduler_create(const struct scheduler_desc *desc, struct scheduler **scheduler,
                      struct ec_error *why)
 {
@@ -85,6 +98,7 @@ int scheduler_create(const struct scheduler_desc *desc, struct scheduler **sched
     made->state.history_ns = desc->history_ns;
     if (rc < 0)
         goto fail;
+    restore_checkpoints(made, desc->checkpoints, desc->heritage != NULL, now_ns);
     for (uint32_t i = 0; i < EC_STEP_CLOCKS_MAX; i++)
         if (atomic_load_explicit(&made->page->step[i].change, memory_order_relaxed) == 0)
             atomic_store_explicit(&made->page->step[i].change, desc->first_change,
@@ -249,6 +263,7 @@ int scheduler_init(struct services *services, struct ec_error *why)
         .history_ns = config_integer(services->config, EC_CONFIG_scheduler_history_s) * EC_NS_PER_S,
         .no_waitv = !config_boolean(services->config, EC_CONFIG_scheduler_waitv),
         .first_change = heritage_runs(services->heritage) << 24,
+        .checkpoints = services->heritage,
     };
     int rc;
 
@@ -265,8 +280,10 @@ int scheduler_init(struct services *services, struct ec_error *why)
 int scheduler_post_init(struct services *services, struct ec_error *why)
 {
     const struct rights *rights = &services->scheduler->rights;
-    int rc = scheduler_start(services->scheduler, why);
+    int rc;
 
+    desk_inherit_timers(services->scheduler->desk);
+    rc = scheduler_start(services->scheduler, why);
     if (rc < 0)
         return rc;
     if (rights->refused_priority[0] != '\0')

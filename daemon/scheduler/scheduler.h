@@ -23,6 +23,7 @@
 
 struct clock_heritage;
 struct ec_clock_page;
+struct heritage;
 struct scheduler;
 struct services;
 
@@ -40,6 +41,7 @@ struct scheduler_desc {
     bool no_waitv;                         /* do as if the kernel had no FUTEX_WAITV */
     const struct ec_time_source *time;     /* NULL: real time */
     const struct clock_heritage *heritage; /* where the clocks go on; NULL: they begin */
+    struct heritage *checkpoints; /* those that stand; those that do not are removed; NULL: none */
     /* Where the words that sleepers wait on begin. Different in each run: who still looked at the page
      * of the run before must not sleep on this one as if nothing had changed. */
     uint32_t first_change;

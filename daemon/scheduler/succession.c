@@ -68,6 +68,30 @@ void succession_restore(struct scheduler_state *state, const struct clock_herita
     state->changed = state->tell = true;
 }
 
+bool succession_restore_checkpoint(struct scheduler_state *state,
+                                   const struct checkpoint_heritage *heritage, int64_t now_ns)
+{
+    struct checkpoint *checkpoint = &state->checkpoint[heritage->id % SCHEDULER_CHECKPOINTS];
+
+    if (heritage->id > state->last_checkpoint || heritage->clock_count > state->clock_count ||
+        heritage->game_ns > turn_game_ns(state, now_ns))
+        return false;
+    *checkpoint = (struct checkpoint) {
+        .id = heritage->id,
+        .remainder = heritage->remainder,
+        .remainder_den = heritage->remainder_den,
+        .past = { .game_ns = heritage->game_ns, .clock_count = heritage->clock_count },
+    };
+    for (uint32_t i = 0; i < heritage->clock_count; i++)
+        checkpoint->past.clock[i] = (struct past_clock) {
+            .step = heritage->clock[i].step,
+            .period_num = heritage->clock[i].period_num,
+            .period_den = heritage->clock[i].period_den,
+            .halved = heritage->clock[i].halved,
+        };
+    return true;
+}
+
 bool succession_read_page(const struct ec_clock_page *page, struct clock_heritage *heritage)
 {
     struct clock_heritage found = *heritage;

@@ -21,6 +21,11 @@
 void succession_restore(struct scheduler_state *state, const struct clock_heritage *heritage,
                         int64_t now_ns);
 
+/* And a checkpoint, after that. One that lies ahead of game time is of a future that was taken back: it
+ * is left out, and false returned. */
+bool succession_restore_checkpoint(struct scheduler_state *state,
+                                   const struct checkpoint_heritage *heritage, int64_t now_ns);
+
 /* Take over what a page says that an earlier run wrote. false: it says nothing that can be used, and
  * heritage is as it was. */
 bool succession_read_page(const struct ec_clock_page *page, struct clock_heritage *heritage);

@@ -5,6 +5,7 @@
 
 #include "clients/clients.h"
 #include "daemon/config.h"
+#include "daemon/log.h"
 #include "events/registry.h"
 #include "foundation/real_time.h"
 #include "scheduler/desk.h"
@@ -112,6 +113,7 @@ void desk_fire_timers(struct desk *desk)
     for (unsigned i = 0; i < ALARM_CLOCKS; i++)
         while (left > 0 && timers_fire(desk->timers, i, times.now[i], &firing)) {
             publish(desk, &firing);
+            timers_settle(desk->timers);
             left--;
         }
     if (left == 0) /* come back once the others had their turn */
@@ -135,6 +137,34 @@ void desk_timers_set_back(struct desk *desk, const struct report *report)
     if (ec_clock_read_game(desk->scheduler->page, ec_real_ns(), &game) == EC_OK)
         event.epoch[0] = game.epoch;
     events_publish_system(desk->services->events, EC_SYSTEM_clock_rollback, &event);
+}
+
+void desk_timers_left(struct desk *desk, const struct client *client)
+{
+    if (client->id == 0)
+        return;
+    if (client_may_return(client))
+        timers_hold(desk->timers, client->id);
+    else
+        timers_cancel_owner(desk->timers, client->id);
+    desk_set_alarms(desk);
+}
+
+void desk_timers_ended(struct desk *desk, const struct client *client)
+{
+    if (client->id != 0 && client->successor == NULL)
+        timers_cancel_owner(desk->timers, client->id);
+    desk_set_alarms(desk);
+}
+
+void desk_timers_resumed(struct desk *desk, const struct client *client)
+{
+    const uint32_t lost = timers_release(desk->timers, client->id);
+
+    if (lost > 0)
+        log_error("scheduler", "no memory for %u timers of client %u", lost, client->id);
+    desk_set_alarms(desk);
+    desk_fire_timers(desk); /* those that were due meanwhile */
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */
@@ -285,7 +315,7 @@ int cmd_timer_list(struct request *request)
         ec_json_object_end(writer);
     }
     ec_json_array_end(writer);
-    ec_json_member_u64(writer, "armed", timers_armed(desk->timers));
+    ec_json_member_u64(writer, "armed", timers_armed(desk->timers) + timers_held(desk->timers));
     ec_json_object_end(writer);
     return EC_OK;
 }

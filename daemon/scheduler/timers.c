@@ -4,6 +4,8 @@
  *   heap    [ due, slot ] …        one for each clock; slot->place leads back
  *   fired   [ slot ] …             one for each clock, as they fired: newest last
  *
+ * One that is held is in neither, but in its owner's list.
+ *
  * An id is generation and slot. A slot's generation is raised when it is freed, so that the id of a
  * timer that is gone finds nothing. Timers of one owner are linked, for the moment that it leaves. */
 #include "scheduler/timers.h"
@@ -18,7 +20,7 @@
 #define CHILDREN 4u
 #define FIRED_MAX 65536u /* of a clock: those that roll-back can arm again */
 
-enum slot_state { SLOT_FREE, SLOT_ARMED, SLOT_FIRED };
+enum slot_state { SLOT_FREE, SLOT_ARMED, SLOT_FIRED, SLOT_HELD };
 
 struct slot {
     struct timer_desc desc;
@@ -56,7 +58,10 @@ struct owner {
 struct timers {
     struct slot *slots;
     uint32_t slot_count, slot_capacity, free_slot, maximum;
-    uint32_t armed;
+    uint32_t armed, held;
+    uint32_t unsettled; /* slot of the last firing; NONE */
+    timers_note_fn *note;
+    void *note_context;
     struct heap heap[ALARM_CLOCKS];
     struct fired fired[ALARM_CLOCKS];
     struct owner *owners; /* few: as many as there are clients with timers */
@@ -207,6 +212,45 @@ static void unlink_from_owner(struct timers *timers, uint32_t at)
 
 /* ---- slots ----------------------------------------------------------------------------------- */
 
+static void note(const struct timers *timers, uint32_t at)
+{
+    static const enum timer_life life_of[] = {
+        [SLOT_FREE] = TIMER_FREE,
+        [SLOT_ARMED] = TIMER_ARMED,
+        [SLOT_FIRED] = TIMER_FIRED,
+        [SLOT_HELD] = TIMER_ARMED,
+    };
+    const struct slot *slot = &timers->slots[at];
+
+    if (timers->note != NULL)
+        timers->note(timers->note_context, &(struct timer_kept) { .slot = at,
+                                                                  .generation = slot->generation,
+                                                                  .life = life_of[slot->state],
+                                                                  .desc = slot->desc,
+                                                                  .first = slot->first,
+                                                                  .fired = slot->fired,
+                                                                  .count = slot->count });
+}
+
+void timers_watch(struct timers *timers, timers_note_fn *note_fn, void *context)
+{
+    timers->note = note_fn;
+    timers->note_context = context;
+}
+
+void timers_note_all(const struct timers *timers)
+{
+    for (uint32_t at = 0; at < timers->slot_count; at++)
+        note(timers, at);
+}
+
+void timers_settle(struct timers *timers)
+{
+    if (timers->unsettled != NONE)
+        note(timers, timers->unsettled);
+    timers->unsettled = NONE;
+}
+
 static uint64_t id_of(const struct timers *timers, uint32_t at)
 {
     return (uint64_t)timers->slots[at].generation << SLOT_BITS | at;
@@ -281,6 +325,7 @@ static bool drop_fired(struct timers *timers, struct fired *fired)
         free(timers->slots[at].payload);
         unlink_from_owner(timers, at);
         give_slot(timers, at);
+        note(timers, at);
     }
     return true;
 }
@@ -303,6 +348,7 @@ int timers_create(uint32_t maximum, struct timers **timers, struct ec_error *why
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "timers: %zu bytes", sizeof *made);
     made->free_slot = NONE;
+    made->unsettled = NONE;
     made->maximum = maximum;
     *timers = made;
     return EC_OK;
@@ -355,10 +401,12 @@ int timers_arm(struct timers *timers, const struct timer_desc *desc, uint64_t *i
     timers->slots[at].desc.payload = payload;
     timers->slots[at].payload = payload;
     timers->slots[at].first = desc->due;
+    timers->slots[at].fired = 0;
     timers->slots[at].count = 0;
     link_to_owner(timers, owner, at);
     heap_add(timers, at);
     *id = id_of(timers, at);
+    note(timers, at);
     return EC_OK;
 }
 
@@ -368,6 +416,8 @@ static void cancel(struct timers *timers, uint32_t at)
 
     if (slot->state == SLOT_ARMED) {
         heap_remove(timers, &timers->heap[slot->desc.clock], slot->place);
+    } else if (slot->state == SLOT_HELD) {
+        timers->held--;
     } else {
         struct fired *fired = &timers->fired[slot->desc.clock];
 
@@ -378,13 +428,16 @@ static void cancel(struct timers *timers, uint32_t at)
     free(slot->payload);
     unlink_from_owner(timers, at);
     give_slot(timers, at);
+    note(timers, at);
 }
 
 uint32_t timers_owner(const struct timers *timers, uint64_t id)
 {
     uint32_t at = (uint32_t)(id & ((1u << SLOT_BITS) - 1));
 
-    return at < timers->slot_count && timers->slots[at].state == SLOT_ARMED &&
+    return at < timers->slot_count &&
+                   (timers->slots[at].state == SLOT_ARMED ||
+                    timers->slots[at].state == SLOT_HELD) &&
                    id_of(timers, at) == id
                ? timers->slots[at].desc.owner
                : 0;
@@ -418,6 +471,7 @@ static void forget_fired_of(struct timers *timers, uint32_t owner)
             free(timers->slots[at].payload);
             unlink_from_owner(timers, at);
             give_slot(timers, at);
+            note(timers, at);
         }
     }
 }
@@ -429,6 +483,135 @@ void timers_cancel_owner(struct timers *timers, uint32_t owner)
     forget_fired_of(timers, owner);
     while ((found = find_owner(timers, owner)) != NULL)
         cancel(timers, found->head);
+}
+
+/* ---- owners that are away --------------------------------------------------------------------- */
+
+void timers_hold(struct timers *timers, uint32_t owner_id)
+{
+    const struct owner *owner = find_owner(timers, owner_id);
+
+    for (uint32_t at = owner != NULL ? owner->head : NONE; at != NONE;
+         at = timers->slots[at].owner_next) {
+        struct slot *slot = &timers->slots[at];
+
+        if (slot->state != SLOT_ARMED)
+            continue;
+        heap_remove(timers, &timers->heap[slot->desc.clock], slot->place);
+        slot->state = SLOT_HELD;
+        timers->held++;
+    }
+}
+
+uint32_t timers_release(struct timers *timers, uint32_t owner_id)
+{
+    const struct owner *owner = find_owner(timers, owner_id);
+    uint32_t lost = 0;
+
+    for (uint32_t at = owner != NULL ? owner->head : NONE, next; at != NONE; at = next) {
+        struct slot *slot = &timers->slots[at];
+
+        next = slot->owner_next;
+        if (slot->state != SLOT_HELD)
+            continue;
+        if (heap_reserve(&timers->heap[slot->desc.clock]) < 0) {
+            cancel(timers, at);
+            lost++;
+            continue;
+        }
+        timers->held--;
+        heap_add(timers, at);
+    }
+    return lost;
+}
+
+uint32_t timers_held(const struct timers *timers)
+{
+    return timers->held;
+}
+
+/* ---- what an earlier run left ----------------------------------------------------------------- */
+
+static int restore(struct timers *timers, const struct timer_kept *kept, struct ec_error *why)
+{
+    struct slot *slot = &timers->slots[kept->slot];
+    struct owner *owner = make_owner(timers, kept->desc.owner);
+    void *payload = kept->desc.payload_bytes > 0 ? malloc(kept->desc.payload_bytes) : NULL;
+
+    if (owner == NULL || (payload == NULL && kept->desc.payload_bytes > 0)) {
+        free(payload);
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for the timers of the last run");
+    }
+    if (payload != NULL)
+        memcpy(payload, kept->desc.payload, kept->desc.payload_bytes);
+    *slot = (struct slot) { .desc = kept->desc,
+                            .payload = payload,
+                            .first = kept->first,
+                            .fired = kept->fired,
+                            .count = kept->count,
+                            .generation = kept->generation };
+    slot->desc.payload = payload;
+    link_to_owner(timers, owner, kept->slot);
+    slot->state = kept->life == TIMER_FIRED ? SLOT_FIRED : SLOT_HELD;
+    timers->held += slot->state == SLOT_HELD;
+    return EC_OK;
+}
+
+static int by_fired(const void *a, const void *b)
+{
+    const struct timer_kept *const *left = a, *const *right = b;
+
+    return ((*left)->fired > (*right)->fired) - ((*left)->fired < (*right)->fired);
+}
+
+/* Those that fired, in their order. */
+static int restore_fired(struct timers *timers, const struct timer_kept *rows, uint32_t count,
+                         struct ec_error *why)
+{
+    const struct timer_kept **sorted = malloc((count + 1) * sizeof(struct timer_kept *));
+    uint32_t found = 0;
+    int rc = EC_OK;
+
+    if (sorted == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for the timers of the last run");
+    for (uint32_t i = 0; i < count; i++)
+        if (timers->slots[i].state == SLOT_FIRED)
+            sorted[found++] = &rows[i];
+    qsort(sorted, found, sizeof(struct timer_kept *), by_fired);
+    for (uint32_t i = 0; i < found; i++) {
+        if (rc == EC_OK && !fired_add(&timers->fired[sorted[i]->desc.clock], sorted[i]->slot))
+            rc = ec_fail(why, EC_ERR_MEMORY, "no memory for the timers of the last run");
+        if (rc < 0)
+            cancel(timers, sorted[i]->slot);
+    }
+    free(sorted);
+    return rc;
+}
+
+int timers_restore(struct timers *timers, const struct timer_kept *rows, uint32_t count,
+                   struct ec_error *why)
+{
+    const uint32_t fitting = count < timers->maximum ? count : timers->maximum;
+    int rc = count == fitting ? EC_OK
+                              : ec_fail(why, EC_ERR_LIMIT, "more timers than scheduler.timers = %u",
+                                        timers->maximum);
+
+    assert(timers->slot_count == 0);
+    if (fitting == 0)
+        return rc;
+    timers->slots = calloc(fitting, sizeof *timers->slots);
+    if (timers->slots == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for the timers of the last run");
+    timers->slot_count = timers->slot_capacity = fitting;
+    for (uint32_t at = fitting; at-- > 0;) { /* the lowest is given out first */
+        if (rows[at].life != TIMER_FREE && (restore(timers, &rows[at], why)) == EC_OK)
+            continue;
+        if (rows[at].life != TIMER_FREE)
+            rc = EC_ERR_MEMORY;
+        timers->slots[at].generation = rows[at].generation;
+        give_slot(timers, at);
+    }
+    return restore_fired(timers, rows, fitting, why) < 0 ? EC_ERR_MEMORY : rc;
 }
 
 uint32_t timers_armed(const struct timers *timers)
@@ -479,6 +662,8 @@ bool timers_fire(struct timers *timers, unsigned clock, int64_t now, struct time
     at = heap->entries[0].slot;
     slot = &timers->slots[at];
     due = slot->desc.due;
+    timers_settle(timers);
+    timers->unsettled = at;
     slot->count++;
     slot->fired = now;
     fill(timers, at, firing);
@@ -510,11 +695,22 @@ void timers_set_back(struct timers *timers, unsigned clock, int64_t now)
     struct fired *fired = &timers->fired[clock];
     struct heap *heap = &timers->heap[clock];
 
+    timers_settle(timers);
     for (uint32_t i = 0; i < heap->count; i++) {
         struct slot *slot = &timers->slots[heap->entries[i].slot];
 
-        if (slot->desc.every > 0)
+        if (slot->desc.every > 0) {
             slot->desc.due = heap->entries[i].due = grid_after(slot, now);
+            note(timers, heap->entries[i].slot);
+        }
+    }
+    for (uint32_t at = 0; at < timers->slot_count && timers->held > 0; at++) {
+        struct slot *slot = &timers->slots[at];
+
+        if (slot->state == SLOT_HELD && slot->desc.clock == clock && slot->desc.every > 0) {
+            slot->desc.due = grid_after(slot, now);
+            note(timers, at);
+        }
     }
     for (uint32_t i = heap->count / CHILDREN + 1;
          i-- > 0;) /* an order of all, from the leaves up */
@@ -532,9 +728,11 @@ void timers_set_back(struct timers *timers, unsigned clock, int64_t now)
             free(timers->slots[at].payload);
             unlink_from_owner(timers, at);
             give_slot(timers, at);
+            note(timers, at);
             continue;
         }
         heap_add(timers, at);
+        note(timers, at);
     }
 }
 
@@ -556,7 +754,7 @@ bool timers_next(const struct timers *timers, uint32_t *at, struct timer_firing 
     while (*at < timers->slot_count) {
         uint32_t slot = (*at)++;
 
-        if (timers->slots[slot].state != SLOT_ARMED)
+        if (timers->slots[slot].state != SLOT_ARMED && timers->slots[slot].state != SLOT_HELD)
             continue;
         fill(timers, slot, timer);
         return true;

@@ -203,7 +203,7 @@ void scheduler_order(struct scheduler_state *state, const struct order *order, i
         order_advance(state, order, &report, now_ns);
         return;
     case ORDER_CHECKPOINT:
-        report.rc = rollback_checkpoint(state, now_ns, &report);
+        report.rc = rollback_checkpoint(state, order, now_ns, &report);
         break;
     case ORDER_ROLLBACK:
         report.rc = rollback(state, order, now_ns, &report);

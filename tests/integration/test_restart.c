@@ -1,6 +1,8 @@
 /* The daemon is killed and started again under games that work. They go on without it, come back by
  * themselves as who they were, and nothing that was between them is lost.
  *
+ * The same when it lives and only the connections break.
+ *
  * EC_RESTARTS is how often it is killed in the longer tests (default 3). */
 #include <engine-core/clock.h>
 #include <engine-core/publisher.h>
@@ -11,6 +13,7 @@
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -19,6 +22,7 @@
 #include "support/daemon.h"
 #include "support/game.h"
 #include "support/reply.h"
+#include "support/returns.h"
 
 /* How soon games are back, after the new daemon says that it is ready. The design says 3 s; a test
  * machine may stand still for a while. */
@@ -57,11 +61,27 @@ static int64_t now_ns(void)
 
 /* ---- games ----------------------------------------------------------------------------------- */
 
+/* How often a game breaks its own connection, and how often it came back; nothing of the daemon's is
+ * touched. 0: never. */
+static unsigned breaks_wanted;
+static _Atomic unsigned breaks, comebacks;
+
 /* Says a byte each time that the connection stands again. */
 static void on_state(void *context, enum ec_client_state state)
 {
-    if (state == EC_CONNECTED)
-        game_say(context);
+    if (state != EC_CONNECTED)
+        return;
+    atomic_fetch_add(&comebacks, 1);
+    game_say(context);
+}
+
+/* In the middle of its work, as soon as it is back from the last time. */
+static void break_connection(void)
+{
+    if (atomic_load(&breaks) < breaks_wanted && atomic_load(&breaks) == atomic_load(&comebacks)) {
+        atomic_fetch_add(&breaks, 1);
+        GAME_CHECK(returns_break(engine.socket_path) == 1);
+    }
 }
 
 static struct ec_client *join(const char *name, const struct game_side *side)
@@ -116,6 +136,7 @@ static int publish_numbers(const struct game_side *side)
     do {
         for (int i = 0; i < 64; i++)
             publish_number(publisher, number++);
+        break_connection();
     } while (!is_told(side));
     publish_number(publisher, LAST);
     game_hear(side);
@@ -163,6 +184,7 @@ static int read_numbers(const struct game_side *side)
     while (!count.ended) {
         GAME_CHECK(ec_subscriber_wait(subscriber, GAME_WAIT_NS) == EC_OK);
         ec_subscriber_poll(subscriber, count_number, &count, 4096);
+        break_connection();
     }
     ec_subscriber_stats(subscriber, &stats);
     GAME_CHECK(stats.lost_events == 0 && stats.demoted_ports == 0 && stats.broken_ports == 0);
@@ -232,53 +254,237 @@ START_TEST(events_between_games_go_on_while_the_daemon_is_killed_and_replaced)
 }
 END_TEST
 
-/* ---- time ------------------------------------------------------------------------------------ */
-
-struct returns {
-    int to, from; /* a pipe: a byte for each return */
-};
-
-static void note_return(void *context, enum ec_client_state state)
+START_TEST(events_between_games_go_on_while_their_connections_break)
 {
-    const struct returns *returns = context;
+    struct game games[3];
+    struct line_client operator;
+    const char *reply;
 
-    if (state == EC_CONNECTED)
-        ck_assert_int_eq(write(returns->to, "!", 1), 1);
+    breaks_wanted = restarts() * 3;
+    games[0] = game_start(publish_numbers, NULL);
+    game_await(&games[0]);
+    games[1] = game_start(read_numbers, NULL);
+    games[2] = game_start(read_numbers, NULL);
+    game_await(&games[1]);
+    game_await(&games[2]);
+    game_tell(&games[0]);
+    for (unsigned i = 0; i < breaks_wanted; i++)
+        for (int g = 0; g < 3; g++)
+            game_await(&games[g]);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    reply = line_client_call(&operator, "client.list", "{}");
+    ck_assert_int_eq(reply_number(reply, "result/items/client_id=1/ports"), 1);
+    ck_assert_int_eq(reply_number(reply, "result/items/client_id=2/readers"), 1);
+    ck_assert_int_eq(reply_number(reply, "result/items/client_id=3/readers"), 1);
+    line_client_close(&operator);
+    game_tell(&games[0]);
+    for (int g = 0; g < 3; g++)
+        game_await(&games[g]);
+    for (int g = 0; g < 3; g++)
+        game_tell(&games[g]);
+    for (int g = 0; g < 3; g++)
+        ck_assert_int_eq(game_end(&games[g]), 0);
 }
+END_TEST
 
-static void await_return(const struct returns *returns)
+/* ---- what comes and goes while a connection is broken ----------------------------------------- */
+
+static const struct ec_event_type_desc number_type = { .name = "test.number", .max_bytes = 8 };
+
+/* A client that does nothing with the daemon unless it is told to. */
+static struct ec_client *connect_quiet(const char *name)
 {
-    struct pollfd polled = { .fd = returns->from, .events = POLLIN };
-    char byte;
-
-    ck_assert_int_eq(poll(&polled, 1, DAEMON_WAIT_MS), 1);
-    ck_assert_int_eq(read(returns->from, &byte, 1), 1);
-}
-
-static struct ec_client *connect_client(struct returns *returns)
-{
-    struct ec_client_desc desc = { .name = "clock reader",
+    struct ec_client_desc desc = { .name = name,
                                    .socket_path = engine.socket_path,
                                    .timeout_ms = DAEMON_WAIT_MS,
-                                   .on_state = note_return,
-                                   .context = returns };
-    struct ec_error why = { 0 };
+                                   .no_thread = true };
     struct ec_client *client;
-    int ends[2];
 
-    ck_assert_int_eq(pipe(ends), 0);
-    returns->from = ends[0];
-    returns->to = ends[1];
-    ck_assert_msg(ec_client_create(&desc, &client, &why) == EC_OK, "%s", why.text);
+    ck_assert_int_eq(ec_client_create(&desc, &client, NULL), EC_OK);
+    ck_assert_int_eq(ec_event_type_register(client, &number_type, NULL, NULL), EC_OK);
     return client;
 }
 
-static void disconnect_client(struct ec_client *client, const struct returns *returns)
+static void await_connection(struct ec_client *client)
 {
-    ec_client_destroy(client);
-    close(returns->from);
-    close(returns->to);
+    while (ec_client_state(client) != EC_CONNECTED) {
+        struct pollfd due = { .fd = ec_client_fd(client), .events = POLLIN };
+
+        ck_assert_int_eq(poll(&due, 1, DAEMON_WAIT_MS), 1);
+        ec_client_dispatch(client);
+    }
 }
+
+static void notice_break(struct ec_client *client)
+{
+    while (ec_client_state(client) == EC_CONNECTED)
+        ec_client_dispatch(client);
+}
+
+/* Wait until the daemon says so of a client, by its number in client.list. */
+static void await_state(uint32_t client_id, const char *state)
+{
+    struct line_client operator;
+    char path[64];
+
+    snprintf(path, sizeof path, "result/items/client_id=%u/state", client_id);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    while (strcmp(reply_text(line_client_call(&operator, "client.list", "{}"), path), state) != 0)
+        ; /* the test's own time-out ends this */
+    line_client_close(&operator);
+}
+
+static struct ec_publisher *open_publisher(struct ec_client *client)
+{
+    struct ec_publisher_desc desc = { .ring_bytes = 65536 };
+    struct ec_publisher *publisher;
+
+    ck_assert_int_eq(ec_publisher_create(client, &desc, &publisher, NULL), EC_OK);
+    return publisher;
+}
+
+static void call_ok(struct line_client *tool, const char *method, const char *params)
+{
+    const char *reply = line_client_call(tool, method, params);
+
+    ck_assert_msg(reply_at(reply, "result").text != NULL, "%s: %s", method, reply);
+}
+
+static struct ec_subscriber *open_subscriber(struct ec_client *client)
+{
+    const char *type = "test.number";
+    struct ec_subscriber_desc desc = { .types = &type, .type_count = 1 };
+    struct ec_subscriber *subscriber;
+
+    ck_assert_int_eq(ec_subscriber_create(client, &desc, &subscriber, NULL), EC_OK);
+    return subscriber;
+}
+
+static void collect(void *context, const struct ec_event *event)
+{
+    uint64_t *sum = context, number;
+
+    memcpy(&number, event->payload, sizeof number);
+    *sum = *sum * 10 + number;
+}
+
+static void publish_one(struct ec_publisher *publisher, uint64_t number)
+{
+    ck_assert_int_eq(ec_publisher_publish(publisher, NUMBER, &number, sizeof number), EC_OK);
+}
+
+static void await_sum(struct ec_subscriber *subscriber, uint64_t *sum, uint64_t enough)
+{
+    while (*sum < enough) {
+        ck_assert_int_ge(ec_subscriber_wait(subscriber, GAME_WAIT_NS), EC_OK);
+        ec_subscriber_poll(subscriber, collect, sum, 100);
+    }
+}
+
+START_TEST(a_reader_whose_connection_broke_gets_what_came_and_went_meanwhile)
+{
+    struct ec_client *reader = connect_quiet("reader"), *writer;
+    struct ec_subscriber *subscriber = open_subscriber(reader);
+    struct ec_publisher *first, *second;
+    struct returns returns;
+    uint64_t sum = 0;
+
+    writer = returns_connect(&returns, "writer", engine.socket_path);
+    ck_assert_int_eq(ec_event_type_register(writer, &number_type, NULL, NULL), EC_OK);
+    first = open_publisher(writer);
+    ec_client_dispatch(reader);
+    publish_one(first, 1);
+    await_sum(subscriber, &sum, 1);
+    ck_assert_uint_eq(returns_break(engine.socket_path), 2);
+    returns_await(&returns);
+    await_state(ec_client_id(reader), "gone");
+    notice_break(reader);
+    publish_one(first, 2); /* through the link that stands */
+    await_sum(subscriber, &sum, 12);
+    publish_one(first, 3);
+    ec_publisher_destroy(first);
+    second = open_publisher(writer);
+    publish_one(second, 4);
+    await_connection(reader);
+    await_sum(subscriber, &sum, 1234);
+    publish_one(second, 5);
+    await_sum(subscriber, &sum, 12345);
+    ck_assert_uint_eq(sum, 12345);
+    ec_publisher_destroy(second);
+    ec_subscriber_destroy(subscriber);
+    ec_client_destroy(reader);
+    returns_disconnect(&returns, writer);
+}
+END_TEST
+
+START_TEST(a_publisher_whose_connection_broke_learns_who_reads_it_now)
+{
+    struct ec_client *writer = connect_quiet("writer"), *reader;
+    struct ec_publisher *publisher = open_publisher(writer);
+    struct ec_subscriber *first, *second, *third;
+    struct ec_publisher_stats stats;
+    struct returns returns;
+    uint64_t sums[2] = { 0, 0 };
+
+    reader = returns_connect(&returns, "reader", engine.socket_path);
+    ck_assert_int_eq(ec_event_type_register(reader, &number_type, NULL, NULL), EC_OK);
+    first = open_subscriber(reader);
+    second = open_subscriber(reader);
+    do {
+        ec_client_dispatch(writer);
+        publish_one(publisher, 0);
+        ec_publisher_stats(publisher, &stats);
+    } while (stats.readers < 2);
+    ck_assert_uint_eq(returns_break(engine.socket_path), 2);
+    returns_await(&returns);
+    await_state(ec_client_id(writer), "gone");
+    notice_break(writer);
+    ec_subscriber_destroy(first);
+    third = open_subscriber(reader);
+    await_connection(writer);
+    do {
+        ec_client_dispatch(writer);
+        publish_one(publisher, 0);
+        ec_publisher_stats(publisher, &stats);
+    } while (stats.readers != 2);
+    ec_subscriber_poll(third, collect, &sums[1], 100000);
+    publish_one(publisher, 7);
+    await_sum(second, &sums[0], 7);
+    await_sum(third, &sums[1], 7);
+    ck_assert_uint_eq(sums[0], 7);
+    ck_assert_uint_eq(sums[1], 7);
+    ec_subscriber_destroy(second);
+    ec_subscriber_destroy(third);
+    ec_publisher_destroy(publisher);
+    ec_client_destroy(writer);
+    returns_disconnect(&returns, reader);
+}
+END_TEST
+
+/* Its process lives, but it does not come back: it had its time. */
+START_TEST(ports_and_readers_end_when_their_client_does_not_come_back)
+{
+    struct ec_client *writer = connect_quiet("writer");
+    struct ec_publisher *publisher = open_publisher(writer);
+    struct line_client operator;
+
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    call_ok(&operator, "config.set", "{\"key\":\"client.grace_s\",\"value\":1}");
+    line_client_close(&operator);
+    ck_assert_uint_eq(returns_break(engine.socket_path), 1);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    while (reply_at(line_client_call(&operator, "event.stats", "{}"),
+                    "result/ports/client_id=1/port_id")
+               .text != NULL)
+        ; /* the test's own time-out ends this */
+    line_client_close(&operator);
+    notice_break(writer);
+    ec_publisher_destroy(publisher);
+    ec_client_destroy(writer);
+}
+END_TEST
+
+/* ---- time ------------------------------------------------------------------------------------ */
 
 /* How far game time is behind real time: it stays the same while game time runs as real time does. */
 static int64_t behind_ns(struct ec_client *client)
@@ -329,7 +535,7 @@ START_TEST(game_time_and_steps_go_on_in_a_new_daemon)
         strstr(line_client_call(&operator, "clock.step.rate", "{\"name\":\"physics\",\"hz\":50}"),
                "\"result\""));
     line_client_close(&operator);
-    client = connect_client(&returns);
+    client = returns_connect(&returns, "clock reader", engine.socket_path);
     ck_assert_int_eq(ec_step_find(client, "physics", &physics), EC_OK);
     ck_assert_int_eq(ec_step_find(client, "own", &own), EC_OK);
     ck_assert_int_eq(ec_step_wait(&own, GAME_WAIT_NS, &step), EC_OK);
@@ -342,7 +548,7 @@ START_TEST(game_time_and_steps_go_on_in_a_new_daemon)
         ck_assert_int_eq(ec_step_wait(&own, GAME_WAIT_NS, &step), EC_OK);
         ck_assert_uint_gt(step.step, before);
         ck_assert_msg(daemon_start(&engine, keeps ? with_store : patient), "%s", engine.why);
-        await_return(&returns);
+        returns_await(&returns);
         ck_assert_int_eq(behind_ns(client), offset_ns);
         ck_assert_uint_eq(ec_time_epoch(client), epoch);
         before = step.step;
@@ -354,7 +560,7 @@ START_TEST(game_time_and_steps_go_on_in_a_new_daemon)
         } while (step.stale);
         ck_assert_int_eq(ec_step_wait(&physics, GAME_WAIT_NS, &step), EC_OK);
     }
-    disconnect_client(client, &returns);
+    returns_disconnect(&returns, client);
 }
 END_TEST
 
@@ -370,7 +576,7 @@ START_TEST(a_clock_that_stood_still_stands_still_in_a_new_daemon)
         engine.keeps_descriptors = true;
         restart_with(true);
     }
-    client = connect_client(&returns);
+    client = returns_connect(&returns, "clock reader", engine.socket_path);
     ck_assert(line_client_connect(&operator, engine.socket_path));
     ck_assert_ptr_nonnull(
         strstr(line_client_call(&operator, "clock.scale", "{\"scale\":2.5}"), "\"result\""));
@@ -378,27 +584,18 @@ START_TEST(a_clock_that_stood_still_stands_still_in_a_new_daemon)
     line_client_close(&operator);
     game_ns = ec_time_game(client);
     restart_with(keeps);
-    await_return(&returns);
+    returns_await(&returns);
     ck_assert_int_eq(ec_time_game(client), game_ns);
     ck_assert(line_client_connect(&operator, engine.socket_path));
     ck_assert(line_has(line_client_call(&operator, "clock.get", "{}"), "paused", "true"));
     ck_assert(line_has(line_client_call(&operator, "clock.resume", "{}"), "scale", "2.5"));
     ck_assert_int_ge(ec_time_game(client), game_ns);
     line_client_close(&operator);
-    disconnect_client(client, &returns);
+    returns_disconnect(&returns, client);
 }
 END_TEST
 
 /* ---- a daemon that knows nothing ------------------------------------------------------------- */
-
-static struct ec_publisher *open_publisher(struct ec_client *client)
-{
-    struct ec_publisher_desc desc = { .ring_bytes = 65536 };
-    struct ec_publisher *publisher;
-
-    ck_assert_int_eq(ec_publisher_create(client, &desc, &publisher, NULL), EC_OK);
-    return publisher;
-}
 
 static void await_one_reader(struct ec_client *client, struct ec_publisher *publisher)
 {
@@ -433,7 +630,7 @@ START_TEST(each_object_gets_its_own_readers_from_a_daemon_that_lost_its_state)
     ck_assert_int_eq(ec_event_type_register(late, &number, NULL, NULL), EC_OK);
     first = open_publisher(late);
     second = open_publisher(late);
-    early = connect_client(&returns);
+    early = returns_connect(&returns, "clock reader", engine.socket_path);
     ck_assert_int_eq(ec_event_type_register(early, &number, NULL, NULL), EC_OK);
     other = open_publisher(early);
     ck_assert_int_eq(ec_subscriber_create(early, &reads, &subscriber, NULL), EC_OK);
@@ -443,7 +640,7 @@ START_TEST(each_object_gets_its_own_readers_from_a_daemon_that_lost_its_state)
     snprintf(state, sizeof state, "%s.state", engine.socket_path);
     ck_assert_int_eq(unlink(state), 0);
     ck_assert_msg(daemon_start(&engine, patient), "%s", engine.why);
-    await_return(&returns);
+    returns_await(&returns);
     while (ec_client_state(late) == EC_CONNECTED)
         ec_client_dispatch(late); /* until it notices */
     while (ec_client_state(late) != EC_CONNECTED) {
@@ -460,7 +657,7 @@ START_TEST(each_object_gets_its_own_readers_from_a_daemon_that_lost_its_state)
     ec_client_destroy(late);
     ec_subscriber_destroy(subscriber);
     ec_publisher_destroy(other);
-    disconnect_client(early, &returns);
+    returns_disconnect(&returns, early);
 }
 END_TEST
 
@@ -506,13 +703,6 @@ static void start_with_assets(const char *mounts)
     ck_assert_msg(daemon_start(&engine, arguments), "%s", engine.why);
 }
 
-static void call_ok(struct line_client *tool, const char *method, const char *params)
-{
-    const char *reply = line_client_call(tool, method, params);
-
-    ck_assert_msg(reply_at(reply, "result").text != NULL, "%s: %s", method, reply);
-}
-
 START_TEST(handles_and_assets_go_on_where_descriptors_are_kept)
 {
     struct line_client operator;
@@ -535,13 +725,13 @@ START_TEST(handles_and_assets_go_on_where_descriptors_are_kept)
     call_ok(&operator, "resource.load", "{\"group\":\"level\"}");
     bytes = reply_number(line_client_call(&operator, "memory.stats", "{}"), "result/assets/bytes");
     line_client_close(&operator);
-    client = connect_client(&returns);
+    client = returns_connect(&returns, "clock reader", engine.socket_path);
     ck_assert_int_eq(ec_resource_find(client, "asset0.bin", &first), EC_OK);
     ck_assert_int_eq(ec_resource_find(client, "asset1.bin", &second), EC_OK);
     ck_assert_int_eq(ec_resource_acquire(client, first, &held), EC_OK);
     for (unsigned i = 0; i < restarts(); i++) {
         start_with_assets(mounts);
-        await_return(&returns);
+        returns_await(&returns);
         ck_assert(is_asset(&held, 0)); /* where it was */
         ck_assert_int_eq(ec_resource_find(client, "asset1.bin", &found), EC_OK);
         ck_assert_uint_eq(found.value, second.value);
@@ -567,7 +757,7 @@ START_TEST(handles_and_assets_go_on_where_descriptors_are_kept)
     ec_resource_release(client, first);
     call_ok(&operator, "resource.unload", "{\"group\":\"level\"}");
     line_client_close(&operator);
-    disconnect_client(client, &returns);
+    returns_disconnect(&returns, client);
 }
 END_TEST
 
@@ -629,12 +819,12 @@ START_TEST(what_is_held_keeps_its_bytes_where_nothing_is_kept)
         line_client_close(&operator);
         if (round == 1)
             break;
-        client = connect_client(&returns);
+        client = returns_connect(&returns, "clock reader", engine.socket_path);
         ck_assert_int_eq(ec_resource_find(client, "asset0.bin", &handle), EC_OK);
         ck_assert_int_eq(ec_resource_acquire(client, handle, &held), EC_OK);
         daemon_crash(&engine);
         ck_assert_msg(daemon_start(&engine, arguments), "%s", engine.why);
-        await_return(&returns);
+        returns_await(&returns);
         ck_assert(is_asset(&held, 0));
         ck_assert_int_eq(ec_resource_acquire(client, handle, NULL), EC_ERR_STALE);
     }
@@ -644,7 +834,7 @@ START_TEST(what_is_held_keeps_its_bytes_where_nothing_is_kept)
     ck_assert_int_eq(ec_resource_acquire(client, handle, NULL), EC_ERR_STALE);
     ck_assert(is_asset(&held, 0));
     ec_resource_release(client, handle);
-    disconnect_client(client, &returns);
+    returns_disconnect(&returns, client);
 }
 END_TEST
 
@@ -659,6 +849,10 @@ int main(void)
     tcase_set_timeout(tcase, getenv("EC_RESTARTS") != NULL ? 0 : 110);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, events_between_games_go_on_while_the_daemon_is_killed_and_replaced);
+    tcase_add_test(tcase, events_between_games_go_on_while_their_connections_break);
+    tcase_add_test(tcase, a_reader_whose_connection_broke_gets_what_came_and_went_meanwhile);
+    tcase_add_test(tcase, a_publisher_whose_connection_broke_learns_who_reads_it_now);
+    tcase_add_test(tcase, ports_and_readers_end_when_their_client_does_not_come_back);
     tcase_add_test(tcase, each_object_gets_its_own_readers_from_a_daemon_that_lost_its_state);
     tcase_add_loop_test(tcase, game_time_and_steps_go_on_in_a_new_daemon, 0, 2);
     tcase_add_loop_test(tcase, a_clock_that_stood_still_stands_still_in_a_new_daemon, 0, 2);

@@ -22,6 +22,14 @@ static struct ec_json_span member(struct ec_json_span object, const char *name)
     return (struct ec_json_span) { 0 };
 }
 
+/* A string of this text, or a number that is written like this. */
+static bool is_written(struct ec_json_span value, const char *text)
+{
+    return ec_json_string_equals(value, text) ||
+           (ec_json_type_of(value) == EC_JSON_NUMBER && value.bytes == strlen(text) &&
+            memcmp(value.text, text, value.bytes) == 0);
+}
+
 /* The element of an array whose member `key` is `text`; without a '=' its index. */
 static struct ec_json_span element(struct ec_json_span array, char *which)
 {
@@ -32,7 +40,7 @@ static struct ec_json_span element(struct ec_json_span array, char *which)
     if (text != NULL)
         *text++ = '\0';
     for (int index = 0; ec_json_next_element(&elements, &value); index++)
-        if (text != NULL ? ec_json_string_equals(member(value, which), text) : index == atoi(which))
+        if (text != NULL ? is_written(member(value, which), text) : index == atoi(which))
             return value;
     return (struct ec_json_span) { 0 };
 }

@@ -11,6 +11,7 @@ static struct ec_error why;
 static struct heritage_content content(void)
 {
     static struct lease leases[2];
+    static struct checkpoint_heritage checkpoint;
     struct heritage_content made = {
         .instance = 0x1234567890abcdef, .runs = 3, .has_clock = true, .last_id = { 256, 512, 1024 }
     };
@@ -33,6 +34,29 @@ static struct heritage_content content(void)
     made.clock.clock[0].step = UINT64_MAX;
     made.clock.clock[0].period_num = 50000000;
     made.clock.clock[0].period_den = 3;
+    checkpoint = (struct checkpoint_heritage) { .id = 33,
+                                                .name = "before the \"boss\"",
+                                                .game_ns = -6,
+                                                .remainder = 1,
+                                                .remainder_den = 2,
+                                                .clock_count = 1 };
+    checkpoint.clock[0].step = made.clock.snapshot.step[0];
+    checkpoint.clock[0].period_num = 7;
+    checkpoint.clock[0].period_den = 11;
+    checkpoint.clock[0].halved = true;
+    made.checkpoints[1] = &checkpoint;
+    made.has_breaker = true;
+    made.breaker = (struct breaker_heritage) { .manual_level = 2,
+                                               .manual_end_ns = INT64_MAX,
+                                               .manual_reason = "a rehearsal",
+                                               .last_reservation_id = 9,
+                                               .reservation_count = 2 };
+    made.breaker.reservations[0].id = 8;
+    made.breaker.reservations[0].client_id = 70;
+    made.breaker.reservations[0].bytes = UINT64_MAX;
+    made.breaker.reservations[0].held_bytes = UINT64_MAX;
+    made.breaker.reservations[1].id = 9;
+    made.breaker.reservations[1].client_id = 71;
     return made;
 }
 
@@ -58,6 +82,10 @@ START_TEST(what_is_written_is_read_again_to_the_bit)
     ck_assert_uint_eq(read.instance, made.instance);
     ck_assert_mem_eq(read.last_id, made.last_id, sizeof read.last_id);
     ck_assert_mem_eq(&read.clock, &made.clock, sizeof read.clock);
+    ck_assert_ptr_nonnull(read.checkpoints[1]);
+    ck_assert_mem_eq(read.checkpoints[1], made.checkpoints[1], sizeof *read.checkpoints[1]);
+    ck_assert(read.has_breaker);
+    ck_assert_mem_eq(&read.breaker, &made.breaker, sizeof read.breaker);
     ck_assert_uint_eq(read.lease_count, 2);
     ck_assert_mem_eq(read.leases, made.leases, 2 * sizeof *read.leases);
     heritage_content_finish(&read);
@@ -79,10 +107,20 @@ static const struct {
     { "\"source\":1", "\"source\":2", "step clock" },
     { "\"its_late\":0", "\"its_late\":9", "step clock" },
     { "\"name\":\"physics\"", "\"name\":\"\"", "steps" },
-    { "\"client_id\":7", "\"client_id\":0", "leases" },
+    { "\"client_id\":7,", "\"client_id\":0,", "leases" },
     { "\"pid\":4711", "\"pid\":4294967295", "leases" },
     { "\"pid\":4711", "\"pid\":99999999999", "pid" },
     { "\"uid\":1000,", "", "uid" },
+    { "\"id\":33", "\"id\":0", "checkpoints" },
+    { "\"remainder\":1,\"remainder_den\":2", "\"remainder\":2,\"remainder_den\":2", "checkpoints" },
+    { "\"remainder\":1,\"remainder_den\":2", "\"remainder\":0,\"remainder_den\":0", "checkpoints" },
+    { "\"its_period_den\":11", "\"its_period_den\":0", "checkpoints" },
+    { "\"its_halved\":true", "\"its_halved\":1", "its_halved" },
+    { "\"manual_level\":2", "\"manual_level\":4", "breaker" },
+    { "\"id\":8,", "\"id\":0,", "reservations" },
+    { "\"id\":8,", "\"id\":9,", "reservations" },
+    { "\"client_id\":70", "\"client_id\":0", "reservations" },
+    { "\"bytes\":18446744073709551615", "\"bytes\":-1", "bytes" },
     { "}\n", "", "byte" },
 };
 
