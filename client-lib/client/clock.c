@@ -4,14 +4,23 @@
  *
  *     word changed ---- new step? ------------------------------> answer
  *     |
- *     sleep on the word until the time-out, or until the next step is due + grace
+ *     sleep on the word until the time-out, or until the next step is due
+ *     |
+ *     just now, and the one before was announced ---------------> answer
+ *     |
+ *     sleep on the word until the time-out, or for the grace
  *     |
  *     that step was not announced ------------------------------> answer by own arithmetic, `stale`
  *
  * The daemon and its clients compute steps from the same snapshot, so it does not matter who says
- * that a step is there. Once the daemon was found missing, steps are answered at their due time,
- * without the grace, until it announces one again. Where members of a group may hold steps back, a
- * late step says nothing: the daemon is missing when its heartbeat is.
+ * that a step is there: a sleeper is woken by its own timer, which is one wake-up, and does not wait
+ * for the scheduler to be woken by its own and to wake it. It is one step ahead of the announcements
+ * at most, and only by OWN_LATE_NS; what is later is for the daemon to tell, which may leave steps out
+ * or stretch time. tests/models/step_ahead.pml is the model.
+ *
+ * Once the daemon was found missing, steps are answered at their due time, without the grace, until
+ * it announces one again. Where members of a group may hold steps back, nobody is ahead, and a late
+ * step says nothing: the daemon is missing when its heartbeat is.
  *
  * A member with a phase does not want to be woken by the step: it sleeps until its own moment, and is
  * woken before that only by changes of another kind. */
@@ -31,6 +40,7 @@
  * a connection it is hardly alive. */
 #define GRACE_NS INT64_C(100000000)
 #define GRACE_DISCONNECTED_NS INT64_C(5000000)
+#define OWN_LATE_NS INT64_C(1000000) /* changes are announced at least 2 ms before their effect */
 #define FIND_TRIES 64 /* a slow clock of many steps changes the page at each of them */
 #define HEARTBEAT_LOST_NS INT64_C(600000000) /* it comes each 250 ms, whatever is due */
 
@@ -99,13 +109,16 @@ static const struct ec_step_word *word_of(const struct ec_step_clock *clock)
 
 static int view_read(const struct ec_step_clock *clock, struct view *view)
 {
-    int rc = ec_step_word_read(word_of(clock), &view->news);
+    int rc;
 
+    /* First: a change is announced before its effect, so the page that follows tells of all that has one
+     * at this moment. */
+    view->now_ns = ec_client_now_ns(clock->client);
+    rc = ec_step_word_read(word_of(clock), &view->news);
     if (ec_clock_read_view(ec_client_clock(clock->client), clock->index, &view->page) != EC_OK ||
         !ec_clock_view_valid(&view->page)) /* changed too fast, or not written yet */
         return EC_AGAIN;
     view->in_change = rc != EC_OK || view->news.epoch != view->page.game.epoch;
-    view->now_ns = ec_client_now_ns(clock->client);
     return EC_OK;
 }
 
@@ -158,6 +171,13 @@ static void publish_pulse(const struct ec_client *client, uint64_t step, int64_t
     atomic_store_explicit(&own->pulse.step_ns, now_ns, memory_order_relaxed);
 }
 
+/* What events are stamped with, should their publisher be ahead of the page. */
+static void note_taken(const struct ec_step_clock *clock)
+{
+    if (clock->index == 0)
+        atomic_store_explicit(&clock->client->first_taken, clock->taken, memory_order_relaxed);
+}
+
 static int64_t grace_ns(const struct ec_step_clock *clock)
 {
     return ec_client_state(clock->client) == EC_CONNECTED ? GRACE_NS : GRACE_DISCONNECTED_NS;
@@ -190,15 +210,42 @@ static bool daemon_is_missing(struct ec_step_clock *clock, const struct view *vi
     return clock->stale;
 }
 
-/* The newest step: what the daemon announced, or what it would have if it is missing; for a member
- * with a phase, what it would have announced that much earlier. */
+/* Whether nobody may hold the next step back. */
+static bool comes_by_itself(const struct ec_step_clock *clock)
+{
+    return atomic_load_explicit(&word_of(clock)->required, memory_order_relaxed) == 0;
+}
+
+/* Whether just the step after the announced one was reached, a moment ago. */
+static bool is_next_there(const struct ec_step_clock *clock, const struct view *view)
+{
+    const uint64_t next = view->news.step + 1;
+    const int64_t late_ns = view->now_ns - ec_clock_view_due_ns(&view->page, next);
+
+    return late_ns >= 0 && late_ns <= OWN_LATE_NS && comes_by_itself(clock) &&
+           ec_step_at(&view->page.step, ec_clock_view_source_ns(&view->page, view->now_ns)) == next;
+}
+
+/* The announced step, or the one after it if that was taken before its announcement. */
+static uint64_t step_with_taken(struct ec_step_clock *clock, const struct view *view)
+{
+    if (clock->taken != view->news.step + 1) /* it was announced meanwhile */
+        clock->taken = 0;
+    if (is_next_there(clock, view))
+        clock->taken = view->news.step + 1;
+    return clock->taken != 0 ? clock->taken : view->news.step;
+}
+
+/* The newest step: what the daemon announced or is about to, or what it would have if it is missing;
+ * for a member with a phase, what it would have announced that much earlier. */
 static uint64_t newest_step(struct ec_step_clock *clock, const struct view *view)
 {
     bool missing = daemon_is_missing(clock, view);
     uint64_t reached;
 
     if (!missing && clock->phase_ns == 0)
-        return view->news.step;
+        return step_with_taken(clock, view);
+    clock->taken = 0;
     reached = ec_step_at(&view->page.step,
                          ec_clock_view_source_ns(&view->page, view->now_ns - clock->phase_ns));
     return missing || reached < view->news.step ? reached : view->news.step;
@@ -210,7 +257,9 @@ static bool take_epoch(struct ec_step_clock *clock, const struct view *view)
     if (view->news.epoch == clock->epoch)
         return false;
     clock->epoch = view->news.epoch;
-    clock->seen = view->news.step;
+    if (view->page.step.source == EC_STEP_GAME || clock->taken != view->news.step + 1)
+        clock->taken = 0; /* steps of real time do not go back with game time: it stays told */
+    clock->seen = clock->taken != 0 ? clock->taken : view->news.step;
     clock->skipped = view->news.skipped;
     clock->stale = false;
     clock->announced = view->news.step;
@@ -231,10 +280,13 @@ static bool take_step(struct ec_step_clock *clock, const struct view *view, stru
         newest = clock->seen; /* the daemon catches up with what was computed here, or not yet */
     if (newest == clock->seen)
         skipped = 0;
+    else if (skipped >
+             newest - clock->seen - 1) /* of those, one was taken before it was left out */
+        skipped = newest - clock->seen - 1;
     *step = (struct ec_step) {
         .step = newest,
         .steps_passed = newest - clock->seen,
-        .steps_skipped = skipped < newest - clock->seen ? skipped : newest - clock->seen,
+        .steps_skipped = skipped,
         .due_ns = ec_step_due_ns(&view->page.step, newest),
         .epoch = clock->epoch,
         .breaker_level = level,
@@ -270,8 +322,9 @@ static struct nap nap_of(const struct ec_step_clock *clock, const struct view *v
         return nap;
     }
     nap.until_ns = due_ns + clock->phase_ns;
-    if (clock->phase_ns > 0 && view->now_ns < nap.until_ns) {
-        nap.bits = EC_STEP_WAKE_CHANGE;
+    if (view->now_ns < nap.until_ns && (clock->phase_ns > 0 || comes_by_itself(clock))) {
+        if (clock->phase_ns > 0)
+            nap.bits = EC_STEP_WAKE_CHANGE;
         return nap;
     }
     if (!clock->stale)
@@ -321,6 +374,7 @@ int ec_step_wait_until(struct ec_step_clock *clock, int64_t deadline_ns, struct 
             if (view.in_change)
                 settle(clock, &view);
             if (!view.in_change && take_step(clock, &view, step)) {
+                note_taken(clock);
                 publish_pulse(clock->client, step->step, view.now_ns);
                 return EC_OK;
             }

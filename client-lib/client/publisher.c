@@ -387,13 +387,23 @@ int ec_publisher_claim_wait(struct ec_publisher *publisher, uint64_t type, size_
     }
 }
 
+/* The newest step of the first clock; a thread of this program may have been told of the one after it. */
+static uint64_t first_step(const struct ec_client *client)
+{
+    const struct ec_clock_page *clock = ec_client_clock(client);
+    uint64_t step, taken;
+
+    if (clock == NULL)
+        return 0;
+    step = atomic_load_explicit(&clock->step[0].step, memory_order_relaxed);
+    taken = atomic_load_explicit(&client->first_taken, memory_order_relaxed);
+    return taken == step + 1 ? taken : step;
+}
+
 void ec_publisher_stamp(struct ec_publisher *publisher)
 {
-    const struct ec_clock_page *clock = ec_client_clock(publisher->client);
-
     publisher->time_ns = ec_stamp_clock_ns(&publisher->clock);
-    publisher->step =
-        clock == NULL ? 0 : atomic_load_explicit(&clock->step[0].step, memory_order_relaxed);
+    publisher->step = first_step(publisher->client);
 }
 
 /* Word by word, for the reason that ec_port_write_header gives: the stamp may be just stored. */

@@ -75,6 +75,7 @@ struct ec_step_clock {
     uint64_t epoch;         /* that it belongs to */
     uint64_t skipped;       /* steps left out until then, since the clock was made */
     uint64_t announced;     /* the daemon's newest step when it was looked for */
+    uint64_t taken;         /* a step that was told before its announcement; 0: none */
     uint32_t index;
     uint32_t breaker_level; /* told last */
     bool stale;             /* the daemon was found missing, and has not come back */
@@ -91,10 +92,12 @@ struct ec_step_clock {
  * Returns EC_OK, EC_ERR_NOT_FOUND, or EC_AGAIN (the page is being changed; try again). */
 EC_API int ec_step_find(struct ec_client *client, const char *name, struct ec_step_clock *clock);
 
-/* The newest step that the daemon has announced: one load. */
+/* The newest step: what the daemon has announced, or ec_step_wait told just before. One load. */
 static inline uint64_t ec_step_index(const struct ec_step_clock *clock)
 {
-    return __atomic_load_n(clock->newest, __ATOMIC_RELAXED);
+    uint64_t newest = __atomic_load_n(clock->newest, __ATOMIC_RELAXED);
+
+    return clock->taken == newest + 1 ? clock->taken : newest;
 }
 
 struct ec_step {
@@ -106,13 +109,14 @@ struct ec_step {
     uint32_t breaker_level; /* of this program, as ec_breaker_level() tells it */
     bool breaker_changed;   /* since the last call */
     bool epoch_changed; /* since the last call: time went back, or stood still; start from step */
-    bool stale;         /* the daemon did not announce this step; it was computed here */
+    bool stale;         /* the daemon is missing; the step was computed here */
 };
 
 /* Sleep until a step after the last one told, or a change of the breaker or the epoch. A step that was
- * reached meanwhile is answered at once. timeout_ns 0 only looks, negative never times out. Publishes
- * step and time in the client segment. A member of the clock's group says with this call that it is
- * done with the step told last.
+ * reached meanwhile is answered at once. A sleeper wakes up by its own timer when the next step is due,
+ * at its own priority and timer slack, or is woken by the daemon, whichever comes first. timeout_ns 0
+ * only looks, negative never times out. Publishes step and time in the client segment. A member of the
+ * clock's group says with this call that it is done with the step told last.
  *
  * Returns EC_OK, EC_ERR_TIMEOUT (step tells what is known, steps_passed is 0). */
 EC_API int ec_step_wait(struct ec_step_clock *clock, int64_t timeout_ns, struct ec_step *step);

@@ -462,6 +462,148 @@ START_TEST(a_step_that_is_held_back_is_not_stale_while_the_heart_beats)
 }
 END_TEST
 
+/* Steps 1, 2 … of the simulated clock. */
+static int64_t due_ns(uint64_t step)
+{
+    return snapshot.game.real0_ns + ec_step_due_ns(&snapshot.step[2], step);
+}
+
+START_TEST(the_next_step_is_told_when_it_is_due_and_only_once)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    simulate_from_now();
+    clock = physics();
+    for (uint64_t n = 1; n <= 10; n++) {
+        ck_assert_int_eq(ec_step_wait(&clock, -1, &step), EC_OK);
+        ck_assert_int_eq(simulated_ns, due_ns(n));
+        ck_assert_uint_eq(step.step, n);
+        ck_assert_uint_eq(step.steps_passed, 1);
+        ck_assert(!step.stale);
+        ck_assert_uint_eq(ec_step_index(&clock), n);
+        ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_ERR_TIMEOUT);
+        ck_assert_uint_eq(ec_step_index(&clock), n);
+        announce(n);
+        ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_ERR_TIMEOUT);
+        ck_assert_uint_eq(ec_step_index(&clock), n);
+    }
+}
+END_TEST
+
+START_TEST(nobody_is_more_than_one_step_ahead_of_the_announcements)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    simulate_from_now();
+    clock = physics();
+    ck_assert_int_eq(ec_step_wait(&clock, -1, &step), EC_OK);
+    ck_assert_int_eq(ec_step_wait_until(&clock, due_ns(2) + MS / 2, &step), EC_ERR_TIMEOUT);
+    ck_assert_uint_eq(step.step, 1);
+    announce(1);
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+    ck_assert_uint_eq(step.step, 2);
+}
+END_TEST
+
+START_TEST(a_step_that_is_late_is_for_the_daemon_to_tell)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    simulate_from_now();
+    clock = physics();
+    simulated_ns = due_ns(1) + 2 * MS;
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_ERR_TIMEOUT);
+    announce(1);
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+}
+END_TEST
+
+START_TEST(where_members_are_waited_for_nobody_is_ahead)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    simulate_from_now();
+    clock = physics();
+    atomic_store(&page.step[2].required, 1);
+    atomic_store(&page.heartbeat_ns, simulated_ns);
+    ck_assert_int_eq(ec_step_wait_until(&clock, due_ns(1) + MS / 2, &step), EC_ERR_TIMEOUT);
+    announce(1);
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+}
+END_TEST
+
+START_TEST(no_step_is_taken_after_an_announced_pause)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    simulate_from_now();
+    clock = physics();
+    snapshot.game.until_ns = due_ns(1) - 1;
+    snapshot.game_next = snapshot.game;
+    snapshot.game_next.until_ns = EC_CLOCK_NEVER;
+    ec_game_rebase(&snapshot.game_next, snapshot.game.until_ns, 0, 1);
+    ec_clock_page_write(&page, &snapshot);
+    ck_assert_int_eq(ec_step_wait_until(&clock, due_ns(3), &step), EC_ERR_TIMEOUT);
+    ck_assert_uint_eq(step.step, 0);
+}
+END_TEST
+
+/* The daemon was stopped for a while, and leaves out what came too late: step 1 was simulated. */
+START_TEST(a_step_that_was_taken_and_is_left_out_later_is_counted_once)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    simulate_from_now();
+    clock = physics();
+    ck_assert_int_eq(ec_step_wait(&clock, -1, &step), EC_OK);
+    ck_assert_uint_eq(step.steps_skipped, 0);
+    ec_step_word_publish(&page.step[2],
+                         &(struct ec_step_news) { .step = 4, .epoch = 7, .skipped = 3 });
+    simulated_ns = due_ns(4) + 2 * MS;
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+    ck_assert_uint_eq(step.step, 4);
+    ck_assert_uint_eq(step.steps_passed, 3);
+    ck_assert_uint_eq(step.steps_skipped, 2);
+}
+END_TEST
+
+/* Just before it announces a step, the daemon takes time back: a clock on real time keeps its steps. */
+START_TEST(a_step_that_was_taken_before_a_new_epoch_goes_back_with_game_time_only)
+{
+    const bool real = _i == 1;
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    simulate_from_now();
+    if (real) {
+        snapshot.step[2].source = EC_STEP_REAL;
+        snapshot.step[2].base_ns = simulated_ns;
+        ec_clock_page_write(&page, &snapshot);
+    }
+    clock = physics();
+    ck_assert_int_eq(ec_step_wait(&clock, -1, &step), EC_OK);
+    ck_assert_uint_eq(step.step, 1);
+    atomic_store(&page.heartbeat_ns, simulated_ns);
+    snapshot.game.epoch = 8;
+    ec_game_set(&snapshot.game, simulated_ns, 0, 0, 1);
+    ec_clock_page_write(&page, &snapshot);
+    announce(0);
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+    ck_assert(step.epoch_changed);
+    ck_assert_uint_eq(step.step, real);
+    ck_assert_uint_eq(ec_step_index(&clock), real);
+    announce(1);
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), real ? EC_ERR_TIMEOUT : EC_OK);
+    ck_assert_uint_eq(step.step, 1);
+}
+END_TEST
+
 START_TEST(a_moment_is_read_as_a_whole)
 {
     struct ec_time now;
@@ -530,6 +672,14 @@ int main(void)
     tcase_add_test(tests, an_announced_change_of_scale_is_followed_without_a_word);
     tcase_add_test(tests, a_member_with_a_phase_is_told_of_a_step_so_much_later);
     tcase_add_test(tests, a_step_that_is_held_back_is_not_stale_while_the_heart_beats);
+    tcase_add_test(tests, the_next_step_is_told_when_it_is_due_and_only_once);
+    tcase_add_test(tests, nobody_is_more_than_one_step_ahead_of_the_announcements);
+    tcase_add_test(tests, a_step_that_is_late_is_for_the_daemon_to_tell);
+    tcase_add_test(tests, where_members_are_waited_for_nobody_is_ahead);
+    tcase_add_test(tests, no_step_is_taken_after_an_announced_pause);
+    tcase_add_test(tests, a_step_that_was_taken_and_is_left_out_later_is_counted_once);
+    tcase_add_loop_test(
+        tests, a_step_that_was_taken_before_a_new_epoch_goes_back_with_game_time_only, 0, 2);
     tcase_add_test(tests, a_moment_is_read_as_a_whole);
     tcase_add_test(tests, frames_are_counted_and_measured);
     suite_add_tcase(suite, tests);
