@@ -14,7 +14,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define HUGE_BYTES (2u << 20)
+#include "foundation/huge_map.h"
 
 static int make_tmpfs(const struct heap_file_desc *desc, struct ec_error *why);
 static int open_directory(const char *path, struct ec_error *why);
@@ -53,7 +53,7 @@ static int make_tmpfs(const struct heap_file_desc *desc, struct ec_error *why)
 
     if (strcmp(desc->huge, "always") != 0 && strcmp(desc->huge, "within_size") != 0 &&
         strcmp(desc->huge, "advise") != 0)
-        return ec_fail(why, EC_ERR_PARAM, "%s, expected never, advise, within_size or always",
+        return ec_fail(why, EC_ERR_PARAM, "%s, expected never, auto, advise, within_size or always",
                        desc->huge);
     context = fsopen("tmpfs", FSOPEN_CLOEXEC);
     if (context >= 0 && configure(context, desc) == 0)
@@ -109,16 +109,16 @@ static uint64_t huge_of_mapping(const void *base)
  * then the read finds zeros, and a page comes for it that the next user of the range has anyway. */
 uint64_t heap_file_huge_bytes(int fd, uint64_t bytes)
 {
-    void *again = mmap(NULL, bytes, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    void *again = ec_huge_map(fd, 0, bytes, PROT_READ, MAP_NORESERVE);
     uint64_t huge;
 
     if (again == MAP_FAILED)
         return 0;
     for (off_t at = lseek(fd, 0, SEEK_DATA); at >= 0;) {
-        const off_t place = at & ~(off_t)(HUGE_BYTES - 1);
+        const off_t place = at & ~(off_t)(EC_HUGE_BYTES - 1);
 
         (void)*((volatile const unsigned char *)again + at);
-        at = lseek(fd, place + HUGE_BYTES, SEEK_DATA);
+        at = lseek(fd, place + (off_t)EC_HUGE_BYTES, SEEK_DATA);
     }
     huge = huge_of_mapping(again);
     munmap(again, bytes);

@@ -281,7 +281,7 @@ static int heap_place_choose(const struct config *config, uint64_t bytes, struct
     int rc;
 
     *place = (struct heap_place) { .protection = "read-only descriptor" };
-    if (desc.path[0] == '\0' && strcmp(desc.huge, "never") == 0)
+    if (desc.path[0] == '\0' && (strcmp(desc.huge, "never") == 0 || strcmp(desc.huge, "auto") == 0))
         return EC_OK;
     rc = heap_file_open(&desc, &place->fd, why);
     if (rc == EC_OK) {

@@ -24,6 +24,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "foundation/huge_map.h"
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* since Linux 5.14 */
 #endif
@@ -296,8 +298,7 @@ static int map_range(int fd, uint64_t bytes, uint64_t mirror_offset, int protect
     uint64_t again = mirror_offset == 0 ? 0 : bytes - mirror_offset;
     unsigned char *range;
 
-    range =
-        mmap(NULL, bytes + again, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    range = ec_huge_reserve(0, bytes + again);
     if (range == MAP_FAILED)
         return ec_fail(why, EC_ERR_MEMORY, "reserve %" PRIu64 " bytes: %s", bytes + again,
                        strerror(errno));

@@ -8,14 +8,19 @@
 #include <linux/falloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "foundation/huge_map.h"
 #include "foundation/thread.h"
 #include "proto/directory.h"
 
-/* A step is short enough that the loop of another load, or a signal, is not kept waiting, and is one
- * huge page. */
-#define RESERVE_STEP_BYTES HEAP_HUGE_BYTES
+/* A step is short enough that the loop of another load, or a signal, is not kept waiting. */
+#define RESERVE_STEP_BYTES (4 * HEAP_HUGE_BYTES)
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* since Linux 6.1 */
+#endif
 
 /* Each entry of the directory has a content at most, and each resource a load that is not taken over yet;
  * so no more ranges are taken at once, nor on their way back. */
@@ -30,17 +35,20 @@ struct heap_order {
 static int take(struct asset_heap *heap, uint64_t bytes, uint64_t *offset);
 static int reserve_memory(struct asset_heap *heap, uint64_t offset, uint64_t bytes,
                           struct ec_error *why);
+static bool reserve_huge(struct asset_heap *heap, uint64_t offset, uint64_t bytes);
 static bool wait_for_orders(struct asset_heap *heap, uint64_t *seen);
 static void punch(struct asset_heap *heap, uint64_t offset, uint64_t bytes);
 static void give(struct asset_heap *heap, uint64_t offset, uint64_t bytes);
 static void *reclaim(void *context);
 
-int asset_heap_init(struct asset_heap *heap, int fd, uint64_t bytes, struct ec_error *why)
+int asset_heap_init(struct asset_heap *heap, int fd, uint64_t bytes, bool huge,
+                    struct ec_error *why)
 {
     const uint64_t header = EC_SEGMENT_HEADER_BYTES;
     int rc;
 
     *heap = (struct asset_heap) { .fd = fd, .bytes = bytes };
+    atomic_init(&heap->huge, huge);
     heap->capacity = (bytes - header) & ~(uint64_t)(HEAP_PAGE_BYTES - 1);
     rc = heap_ranges_init(&heap->ranges, header, heap->capacity, RANGES_MAX, why);
     if (rc < 0)
@@ -199,6 +207,17 @@ static int take(struct asset_heap *heap, uint64_t bytes, uint64_t *offset)
     return rc;
 }
 
+/* Returns 0 or an errno. */
+static int allocate(struct asset_heap *heap, uint64_t offset, uint64_t bytes)
+{
+    int error;
+
+    do
+        error = fallocate(heap->fd, 0, (off_t)offset, (off_t)bytes) < 0 ? errno : 0;
+    while (error == EINTR);
+    return error;
+}
+
 static int reserve_memory(struct asset_heap *heap, uint64_t offset, uint64_t bytes,
                           struct ec_error *why)
 {
@@ -206,15 +225,42 @@ static int reserve_memory(struct asset_heap *heap, uint64_t offset, uint64_t byt
         int error;
 
         step = bytes - done < RESERVE_STEP_BYTES ? bytes - done : RESERVE_STEP_BYTES;
-        do
-            error = fallocate(heap->fd, 0, (off_t)(offset + done), (off_t)step) < 0 ? errno : 0;
-        while (error == EINTR);
+        if (step >= HEAP_HUGE_BYTES)
+            step &= ~(uint64_t)(HEAP_HUGE_BYTES - 1); /* what is left is a step of its own */
+        if (step >= HEAP_HUGE_BYTES && reserve_huge(heap, offset + done, step))
+            continue;
+        error = allocate(heap, offset + done, step);
         if (error != 0)
             return ec_fail(why, error == ENOSPC || error == ENOMEM ? EC_ERR_MEMORY : EC_ERR_SYSTEM,
                            "reserve %" PRIu64 " of %" PRIu64 " bytes: %s", done + step, bytes,
                            strerror(error));
     }
     return EC_OK;
+}
+
+/* Whole huge pages. The kernel joins what is there of a huge page, and zeros for what is not, whatever
+ * the system's switch for shared memory says; but something has to be there.
+ *
+ * false: not all of it, or it is not known; then the usual way finds out what is missing, and why. */
+static bool reserve_huge(struct asset_heap *heap, uint64_t offset, uint64_t bytes)
+{
+    int error = 0;
+    void *base;
+
+    if (!atomic_load_explicit(&heap->huge, memory_order_relaxed))
+        return false;
+    for (uint64_t at = 0; at < bytes; at += HEAP_HUGE_BYTES)
+        if (allocate(heap, offset + at, HEAP_PAGE_BYTES) != 0)
+            return false;
+    base = ec_huge_map(heap->fd, offset, bytes, PROT_READ, 0);
+    if (base == MAP_FAILED)
+        return false;
+    if (madvise(base, bytes, MADV_COLLAPSE) < 0)
+        error = errno;
+    munmap(base, bytes);
+    if (error == EINVAL) /* an older kernel, or one that is told to have none at all */
+        atomic_store_explicit(&heap->huge, false, memory_order_relaxed);
+    return error == 0;
 }
 
 /* Returns true when something was freed since *seen, if need be after waiting for it. */

@@ -11,6 +11,8 @@
 #include <sys/random.h>
 #include <xxhash.h>
 
+#include "foundation/huge_map.h"
+
 static bool decoded_same(const struct decoded *left, const struct decoded *right);
 
 int contents_init(struct contents *contents, struct asset_heap *heap, struct ec_error *why)
@@ -47,8 +49,7 @@ int content_digest_range(const struct content_secret *secret, const struct asset
                          uint64_t offset, uint64_t bytes, struct content_digest *digest,
                          struct ec_error *why)
 {
-    void *base = mmap(NULL, heap_ranges_round(bytes), PROT_READ, MAP_SHARED | MAP_POPULATE,
-                      heap->fd, (off_t)offset);
+    void *base = ec_huge_map(heap->fd, offset, heap_ranges_round(bytes), PROT_READ, MAP_POPULATE);
 
     if (base == MAP_FAILED)
         return ec_fail(why, EC_ERR_SYSTEM, "map %" PRIu64 " bytes of the asset heap: %s", bytes,

@@ -59,8 +59,10 @@ int resources_init(struct services *services, struct ec_error *why)
     atomic_store_explicit(&resources->directory->first_generation,
                           (heritage_runs(services->heritage) % 4095u) << 20 | 1,
                           memory_order_relaxed);
-    rc = asset_heap_init(&resources->heap, segments_heap_fd(services->segments),
-                         segments_heap_bytes(services->segments), why);
+    rc = asset_heap_init(
+        &resources->heap, segments_heap_fd(services->segments),
+        segments_heap_bytes(services->segments),
+        strcmp(config_string(services->config, EC_CONFIG_resource_heap_huge), "never") != 0, why);
     if (rc == EC_OK)
         rc = contents_init(&resources->contents, &resources->heap, why);
     if (rc == EC_OK)

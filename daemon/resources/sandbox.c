@@ -28,6 +28,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "foundation/huge_map.h"
+
 #if defined(__x86_64__)
 #define ARCHITECTURE AUDIT_ARCH_X86_64
 #elif defined(__aarch64__)
@@ -257,7 +259,7 @@ void sandbox_close(void)
 
 void *sandbox_map(int heap_fd, uint64_t offset, uint64_t bytes)
 {
-    void *memory = mmap(NULL, bytes, MAP_PROTECTION, MAP_FLAGS, heap_fd, (off_t)offset);
+    void *memory = ec_huge_map(heap_fd, offset, bytes, MAP_PROTECTION, MAP_POPULATE);
 
     return memory != MAP_FAILED ? memory : NULL;
 }
@@ -271,8 +273,9 @@ bool sandbox_allow_map(int listener, uint64_t offset, uint64_t bytes)
     if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) < 0)
         return false;
     answer.id = call.id;
-    if (call.data.nr == __NR_mmap && arguments[0] == 0 && arguments[1] == bytes &&
-        arguments[2] == MAP_PROTECTION && arguments[3] == MAP_FLAGS && arguments[5] == offset)
+    /* Where it comes to lie is the process's own business. */
+    if (call.data.nr == __NR_mmap && arguments[1] == bytes && arguments[2] == MAP_PROTECTION &&
+        (arguments[3] & ~(__u64)MAP_FIXED) == MAP_FLAGS && arguments[5] == offset)
         answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
     else
         answer.error = -EPERM;

@@ -6,9 +6,12 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "foundation/huge_map.h"
 
 #define HEAP_BYTES (16u << 20)
 
@@ -25,7 +28,14 @@ static void set_up(void)
     ck_assert_int_eq(ftruncate(fd, HEAP_BYTES), 0);
     base = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     ck_assert_ptr_ne(base, MAP_FAILED);
-    ck_assert_int_eq(asset_heap_init(&heap, fd, HEAP_BYTES, &why), EC_OK);
+    ck_assert_int_eq(asset_heap_init(&heap, fd, HEAP_BYTES, true, &why), EC_OK);
+}
+
+/* With small pages only. */
+static void set_up_small(void)
+{
+    set_up();
+    atomic_store(&heap.huge, false);
 }
 
 static void tear_down(void)
@@ -147,10 +157,35 @@ START_TEST(the_end_of_all_frees_is_told)
 }
 END_TEST
 
+/* The last page as well as those that may be parts of huge ones. */
+START_TEST(large_ranges_are_reserved_whole_in_pages_of_any_size)
+{
+    struct ec_error why = { 0 };
+    uint64_t offset;
+    void *again;
+
+    for (unsigned round = 0; round < 3; round++) {
+        ck_assert_int_eq(asset_heap_reserve(&heap, (5u << 20) + 1, &offset, &why), EC_OK);
+        ck_assert_uint_eq(offset % EC_HUGE_BYTES, 0);
+        ck_assert_uint_eq(memory(), (5u << 20) + 4096);
+        again = ec_huge_map(fd, offset, (5u << 20) + 4096, PROT_READ, MAP_POPULATE);
+        ck_assert_ptr_ne(again, MAP_FAILED);
+        ck_assert_uint_eq((uintptr_t)again % EC_HUGE_BYTES, 0);
+        for (unsigned i = 0; i < 5u << 20; i += 1000)
+            ck_assert_uint_eq(base[offset + i], 0);
+        memset(base + offset, 9, 5u << 20);
+        ck_assert_mem_eq(again, base + offset, 5u << 20);
+        munmap(again, (5u << 20) + 4096);
+        asset_heap_free(&heap, offset, (5u << 20) + 1);
+        ck_assert_uint_eq(memory(), 0);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("asset heap");
-    TCase *tcase = tcase_create("asset heap");
+    TCase *tcase = tcase_create("asset heap"), *small = tcase_create("small pages");
     SRunner *runner;
     int failed;
 
@@ -160,7 +195,13 @@ int main(void)
     tcase_add_test(tcase, a_refused_reservation_gives_everything_back);
     tcase_add_test(tcase, room_that_is_being_freed_is_waited_for);
     tcase_add_test(tcase, the_end_of_all_frees_is_told);
+    tcase_add_test(tcase, large_ranges_are_reserved_whole_in_pages_of_any_size);
     suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(small, set_up_small, tear_down);
+    tcase_add_test(small, reserved_memory_is_there_and_freed_memory_is_gone);
+    tcase_add_test(small, a_refused_reservation_gives_everything_back);
+    tcase_add_test(small, large_ranges_are_reserved_whole_in_pages_of_any_size);
+    suite_add_tcase(suite, small);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);

@@ -458,7 +458,7 @@ static void set_up(void)
     ck_assert_int_eq(ftruncate(heap_fd, HEAP_BYTES), 0);
     base = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, heap_fd, 0);
     ck_assert_ptr_ne(base, MAP_FAILED);
-    ck_assert_int_eq(asset_heap_init(&heap, heap_fd, HEAP_BYTES, &why), EC_OK);
+    ck_assert_int_eq(asset_heap_init(&heap, heap_fd, HEAP_BYTES, true, &why), EC_OK);
     ck_assert_int_eq(asset_heap_reserve(&heap, 65536, &neighbour, &why), EC_OK);
     ck_assert_uint_eq(neighbour, 4096);
     memset(base + neighbour, 7, 65536);
