@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "decoders/pixels.h"
+#include "foundation/huge_map.h"
 #include "proto/image_levels.h"
 
 /* In the order of asking. TGA has no magic, so it comes last. */
@@ -73,6 +74,21 @@ int decoder_decode(const struct decoder *decoder, struct decode_source *source,
     return decode_image(decoder, source, decoded, to, why);
 }
 
+/* For a whole file or picture: in huge pages if it is large, since the first touch of small ones would cost
+ * as much as decoding. NULL: no memory. */
+static unsigned char *buffer_alloc(uint64_t bytes)
+{
+    return bytes >= EC_HUGE_BYTES ? ec_huge_alloc(bytes) : malloc(bytes > 0 ? bytes : 1);
+}
+
+static void buffer_free(unsigned char *buffer, uint64_t bytes)
+{
+    if (bytes >= EC_HUGE_BYTES)
+        ec_huge_free(buffer, bytes);
+    else
+        free(buffer);
+}
+
 /* What the decoder itself writes: the file's channels and levels. */
 static struct decoded as_in_file(const struct decoded *decoded)
 {
@@ -98,7 +114,7 @@ static int decode_image(const struct decoder *decoder, struct decode_source *sou
     int rc;
 
     if (file.channels != decoded->channels) {
-        if (!grows && (buffer = malloc(file.bytes)) == NULL)
+        if (!grows && (buffer = buffer_alloc(file.bytes)) == NULL)
             return ec_fail(why, EC_ERR_MEMORY, "no memory to convert %" PRIu64 " bytes",
                            file.bytes);
         at = grows ? to + pixels * (decoded->channels - file.channels) : buffer;
@@ -108,7 +124,7 @@ static int decode_image(const struct decoder *decoder, struct decode_source *sou
         pixels_convert(to, decoded->channels, at, file.channels, pixels);
     if (rc == EC_OK && (at != to || decoded->levels > file.levels))
         make_levels(decoded, to);
-    free(buffer);
+    buffer_free(buffer, file.bytes);
     return rc;
 }
 
@@ -206,7 +222,7 @@ int decode_source_load(struct decode_source *source, const struct decode_limits 
                        limits->bytes_max);
     if (source->read == NULL || source->bytes != NULL)
         return EC_OK;
-    source->owned = malloc(length > 0 ? length : 1);
+    source->owned = buffer_alloc(length);
     if (source->owned == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory to read %" PRIu64 " bytes", length);
     rc = decode_source_copy(source, source->owned, length, why);
@@ -236,6 +252,6 @@ int decode_source_copy(struct decode_source *source, unsigned char *to, uint64_t
 
 void decode_source_finish(struct decode_source *source)
 {
-    free(source->owned);
+    buffer_free(source->owned, source->length);
     *source = (struct decode_source) { 0 };
 }

@@ -54,7 +54,7 @@ struct decode_source {
 
     const unsigned char *bytes; /* the whole file, once decode_source_load was called */
     size_t count;
-    unsigned char *owned; /* the buffer behind bytes */
+    unsigned char *owned; /* the buffer behind bytes, of length bytes */
 };
 
 uint64_t decode_source_length(const struct decode_source *source);

@@ -49,3 +49,24 @@ void *ec_huge_map(int fd, uint64_t offset, size_t bytes, int protection, int fla
     }
     return base;
 }
+
+void *ec_huge_alloc(size_t bytes)
+{
+    void *range = bytes > 0 ? ec_huge_reserve(0, bytes) : MAP_FAILED;
+
+    if (range == MAP_FAILED)
+        return NULL;
+    if (mprotect(range, bytes, PROT_READ | PROT_WRITE) < 0) { /* counts it, as a malloc does */
+        munmap(range, bytes);
+        return NULL;
+    }
+    if (bytes >= EC_HUGE_BYTES)
+        madvise(range, bytes, MADV_HUGEPAGE); /* a hint: where it is refused, small ones do */
+    return range;
+}
+
+void ec_huge_free(void *memory, size_t bytes)
+{
+    if (memory != NULL)
+        munmap(memory, bytes);
+}

@@ -24,4 +24,9 @@ void *ec_huge_reserve(uint64_t offset, size_t bytes);
 /* As mmap does, MAP_SHARED and flags. Returns MAP_FAILED with errno. */
 void *ec_huge_map(int fd, uint64_t offset, size_t bytes, int protection, int flags);
 
+/* Memory of this process for one large buffer, all zero, in huge pages where the system allows that to
+ * who asks. NULL: no memory. Freed with the same bytes; NULL is accepted. */
+void *ec_huge_alloc(size_t bytes);
+void ec_huge_free(void *memory, size_t bytes);
+
 #endif

@@ -55,6 +55,22 @@ START_TEST(no_addresses_are_lost)
 }
 END_TEST
 
+START_TEST(a_buffer_is_zero_and_ones_own)
+{
+    for (size_t bytes = 4096; bytes <= 5 * EC_HUGE_BYTES; bytes *= 3) {
+        unsigned char *buffer = ec_huge_alloc(bytes);
+
+        ck_assert_ptr_nonnull(buffer);
+        for (size_t i = 0; i < bytes; i += 1021)
+            ck_assert_uint_eq(buffer[i]++, 0);
+        ec_huge_free(buffer, bytes);
+    }
+    ck_assert_ptr_null(ec_huge_alloc(0));
+    ck_assert_ptr_null(ec_huge_alloc(SIZE_MAX));
+    ec_huge_free(NULL, 4096);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("huge map");
@@ -64,6 +80,7 @@ int main(void)
 
     tcase_add_loop_test(tcase, address_and_offset_agree, 0, sizeof cases / sizeof cases[0]);
     tcase_add_test(tcase, no_addresses_are_lost);
+    tcase_add_test(tcase, a_buffer_is_zero_and_ones_own);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
