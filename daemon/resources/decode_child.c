@@ -1,6 +1,7 @@
-/* decode_child.c - decode one resource with as few rights as that takes.
+/* decode_child.c - decode a few resources with as few rights as that takes.
  *
- * The descriptor of the heap comes only after the file was measured, so while the name is looked up and
+ * All entries are opened before the first byte of one is decoded, so that opening can be forbidden then.
+ * The descriptor of the heap comes only after a file was measured, so while the name is looked up and
  * the header is read there is nothing to write into. */
 #include "resources/decode_child.h"
 
@@ -11,55 +12,145 @@
 #include <unistd.h>
 
 #include "resources/decode_messages.h"
+#include "resources/heap_ranges.h"
 #include "resources/packet.h"
 
+struct opened {
+    struct decode_entry want;
+    struct search_entry entry;
+    struct ec_error why; /* code < 0: it cannot be opened */
+};
+
+struct child {
+    int socket_fd;
+    bool drop_cache;
+    uint32_t count;
+    struct sandbox sandbox;
+    struct opened opened[DECODE_ENTRIES_MAX];
+};
+
+static void entries_take(struct child *child, const struct decode_load *load);
+static void guard(struct child *child, const struct decode_load *load);
+static void entries_open(struct child *child, struct search_path *search);
+static void entry_turn(struct child *child, struct opened *opened);
 static int read_entry(void *stream, void *to, uint64_t bytes, struct ec_error *why);
 static bool entry_at_end(void *stream);
-static void fail(int socket_fd, const struct ec_error *why) __attribute__((noreturn));
 static void tell(int socket_fd, const struct decode_child_message *message, const int *fd);
-static unsigned char *ask_for_range(int socket_fd, const struct decoded *decoded, uint32_t mount,
-                                    struct ec_error *why);
+static void tell_failed(int socket_fd, const struct ec_error *why);
+static unsigned char *ask_for_range(struct child *child, const struct decoded *decoded,
+                                    uint32_t mount, struct ec_error *why);
 
 void decode_child_run(struct search_path *search, const struct decode_load *load, int socket_fd)
 {
-    struct search_entry entry = { 0 };
-    struct decode_source source = { .read = read_entry, .at_end = entry_at_end, .stream = &entry };
-    struct decode_request request = { .kind = load->kind,
-                                      .options = load->options,
-                                      .limits = load->limits };
-    struct decode_child_message guarded = { .kind = DECODE_GUARDED, .guard = SANDBOX_PROCESS };
-    const struct decode_child_message done = { .kind = DECODE_DONE };
-    const struct decoder *decoder;
+    static struct child child; /* the process has no other */
+    struct decode_turn turn = { .entry = 0 };
     struct ec_error why = { 0 };
-    struct decoded decoded;
-    unsigned char *to;
-    int listener = -1;
 
-    if (search_path_own_files(search, &why) < 0)
-        fail(socket_fd, &why);
+    child = (struct child) { .socket_fd = socket_fd, .drop_cache = load->drop_cache };
+    child.sandbox.guard = SANDBOX_PROCESS;
+    entries_take(&child, load);
+    if (search_path_own_files(search, &why) < 0) {
+        tell_failed(socket_fd, &why);
+        _exit(EXIT_SUCCESS);
+    }
     sandbox_limit(load->memory_bytes, load->seconds);
-    if (load->guarded)
-        guarded.guard = sandbox_enter(socket_fd, &listener);
-    tell(socket_fd, &guarded, listener >= 0 ? &listener : NULL);
-    if (listener >= 0)
-        close(listener);
-    if (search_entry_open(search, &entry, load->path, &why) < 0)
-        fail(socket_fd, &why);
-    source.length = entry.bytes;
+    guard(&child, load);
+    entries_open(&child, search);
     if (load->guarded)
         sandbox_close();
-    if (decoder_choose(&request, &source, &decoder, &why) < 0 ||
-        decoder_measure(decoder, &request, &source, &decoded, &why) < 0)
-        fail(socket_fd, &why);
-    /* The heap's descriptor stays open: behind the filter it is good for nothing else, and without a
-     * filter there is nothing to keep. */
-    to = ask_for_range(socket_fd, &decoded, entry.mount, &why);
-    if (to == NULL || decoder_decode(decoder, &source, &decoded, to, &why) < 0)
-        fail(socket_fd, &why);
-    if (load->drop_cache)
-        search_entry_forget(&entry);
-    tell(socket_fd, &done, NULL);
+    do {
+        if (turn.entry >= child.count)
+            _exit(EXIT_FAILURE);
+        entry_turn(&child, &child.opened[turn.entry]);
+    } while (child.count > 1 &&
+             child.sandbox.guard == SANDBOX_ONE_RANGE && /* else only its end counts */
+             packet_receive(socket_fd, &turn, sizeof turn, NULL, 0));
     _exit(EXIT_SUCCESS); /* all that it has goes with it */
+}
+
+static void entries_take(struct child *child, const struct decode_load *load)
+{
+    static struct decode_entry more[DECODE_ENTRIES_MAX - 1];
+
+    assert(load->count >= 1 && load->count <= DECODE_ENTRIES_MAX);
+    if (load->count > 1 &&
+        !packet_receive(child->socket_fd, more, (load->count - 1) * sizeof more[0], NULL, 0))
+        _exit(EXIT_FAILURE);
+    child->count = load->count;
+    child->opened[0].want = load->first;
+    for (uint32_t i = 1; i < load->count; i++)
+        child->opened[i].want = more[i - 1];
+}
+
+static void guard(struct child *child, const struct decode_load *load)
+{
+    struct decode_child_message message = { .kind = DECODE_GUARDED };
+    const uint64_t place_bytes =
+        load->count > 1 ? heap_ranges_round(load->first.limits.bytes_max) : 0;
+    int *listener = NULL;
+
+    if (load->guarded) {
+        sandbox_enter(&child->sandbox, child->socket_fd, place_bytes);
+        if (child->sandbox.listener >= 0)
+            listener = &child->sandbox.listener;
+    }
+    message.guard = child->sandbox.guard;
+    tell(child->socket_fd, &message, listener);
+    if (listener != NULL)
+        close(*listener);
+}
+
+/* What does not fit into memory beside the others may do so alone: without a word from here, each of them
+ * gets a process of its own. */
+static void entries_open(struct child *child, struct search_path *search)
+{
+    for (uint32_t i = 0; i < child->count; i++) {
+        struct opened *opened = &child->opened[i];
+
+        if (search_entry_open(search, &opened->entry, opened->want.path, &opened->why) ==
+                EC_ERR_MEMORY &&
+            child->count > 1)
+            _exit(EXIT_FAILURE);
+    }
+}
+
+/* Everything that was taken for the entry is given back, the range first of all: only then is the end
+ * of the turn told. */
+static void entry_turn(struct child *child, struct opened *opened)
+{
+    const struct decode_child_message done = { .kind = DECODE_DONE };
+    struct decode_source source = { .read = read_entry,
+                                    .at_end = entry_at_end,
+                                    .stream = &opened->entry,
+                                    .length = opened->entry.bytes };
+    const struct decode_request request = { .kind = opened->want.kind,
+                                            .options = opened->want.options,
+                                            .limits = opened->want.limits };
+    const struct decoder *decoder;
+    struct decoded decoded;
+    struct ec_error why = opened->why;
+    unsigned char *to = NULL;
+    int rc = why.code;
+
+    if (rc == EC_OK)
+        rc = decoder_choose(&request, &source, &decoder, &why);
+    if (rc == EC_OK)
+        rc = decoder_measure(decoder, &request, &source, &decoded, &why);
+    if (rc == EC_OK) {
+        to = ask_for_range(child, &decoded, opened->entry.mount, &why);
+        rc = to != NULL ? decoder_decode(decoder, &source, &decoded, to, &why) : why.code;
+    }
+    if (rc == EC_OK && child->drop_cache)
+        search_entry_forget(&opened->entry);
+    decode_source_finish(&source);
+    search_entry_close(&opened->entry);
+    if (to != NULL && child->sandbox.place != NULL &&
+        !sandbox_unmap(&child->sandbox, heap_ranges_round(decoded.bytes)))
+        _exit(EXIT_FAILURE);
+    if (rc == EC_OK)
+        tell(child->socket_fd, &done, NULL);
+    else
+        tell_failed(child->socket_fd, &why);
 }
 
 static int read_entry(void *stream, void *to, uint64_t bytes, struct ec_error *why)
@@ -78,17 +169,18 @@ static void tell(int socket_fd, const struct decode_child_message *message, cons
         _exit(EXIT_FAILURE);
 }
 
-static void fail(int socket_fd, const struct ec_error *why)
+static void tell_failed(int socket_fd, const struct ec_error *why)
 {
     const struct decode_child_message message = { .kind = DECODE_FAILED, .why = *why };
 
     assert(why->code < 0);
     tell(socket_fd, &message, NULL);
-    _exit(EXIT_SUCCESS);
 }
 
-static unsigned char *ask_for_range(int socket_fd, const struct decoded *decoded, uint32_t mount,
-                                    struct ec_error *why)
+/* The heap's descriptor is good for nothing else behind the filter, and without a filter there is nothing
+ * to keep. */
+static unsigned char *ask_for_range(struct child *child, const struct decoded *decoded,
+                                    uint32_t mount, struct ec_error *why)
 {
     struct decode_child_message message = { .kind = DECODE_MEASURED };
     struct decode_range range;
@@ -97,10 +189,11 @@ static unsigned char *ask_for_range(int socket_fd, const struct decoded *decoded
 
     message.measured.decoded = *decoded;
     message.measured.mount = mount;
-    tell(socket_fd, &message, NULL);
-    if (!packet_receive(socket_fd, &range, sizeof range, &heap_fd, 1) || heap_fd < 0)
+    tell(child->socket_fd, &message, NULL);
+    if (!packet_receive(child->socket_fd, &range, sizeof range, &heap_fd, 1) || heap_fd < 0)
         _exit(EXIT_FAILURE); /* nobody wants it any more */
-    memory = sandbox_map(heap_fd, range.offset, range.bytes);
+    memory = sandbox_map(&child->sandbox, heap_fd, range.offset, range.bytes);
+    close(heap_fd);
     if (memory == NULL)
         ec_fail(why, EC_ERR_SYSTEM, "the range in the heap cannot be mapped");
     return memory;

@@ -2,12 +2,17 @@
  *
  *   daemon's thread      server                        child
  *        |-- order LOAD --->|                            |       2 descriptors: job, status
+ *        |-- more entries ------------------------------>|       on job, if there are
  *        |<-- status STARTED|--------- fork -----------> |       on status, with a pidfd
  *        |<------------------------------- GUARDED ------|       on job, with a listener
  *        |<------------------------------ MEASURED ------|
  *        |-- range, with the heap ---------------------->|
  *        |<---------------------------------- DONE ------|       or FAILED, at any time
+ *        |-- turn (which entry is next) ---------------->|       then MEASURED again, and so on
  *        |<-- status ENDED -|<-------- exit -------------|
+ *
+ * A child opens all of its entries before it looks into the first. The first has its turn at once, the
+ * others when they are told; between two turns the child has nothing of the heap mapped.
  *
  * What a child says is hostile from its first look at the file on: the daemon compares every number
  * with its limits, and only the server says how the child ended. */
@@ -30,14 +35,22 @@ struct decode_mount {
     uint32_t seconds; /* then the server ends */
 };
 
-struct decode_load {
+/* Most of one child: their descriptors are open at once, and a sane socket takes them in one packet. */
+#define DECODE_ENTRIES_MAX 32
+
+struct decode_entry {
     char path[SEARCH_PATH_BYTES];
     enum ec_resource_kind kind;
     struct decode_options options;
     struct decode_limits limits;
+};
+
+struct decode_load {
+    struct decode_entry first;
+    uint32_t count;        /* of entries, 1..DECODE_ENTRIES_MAX; the others come in one packet */
+    uint32_t seconds;      /* on a processor, for all of them */
     uint64_t memory_bytes; /* of the child */
-    uint32_t seconds;
-    uint32_t guarded; /* 0: without the filter */
+    uint32_t guarded;      /* 0: without the filter */
     uint32_t drop_cache;
 };
 
@@ -82,6 +95,10 @@ struct decode_child_message {
 struct decode_range {
     uint64_t offset;
     uint64_t bytes; /* whole pages */
+};
+
+struct decode_turn {
+    uint32_t entry; /* the place of one that had no turn yet */
 };
 
 #endif

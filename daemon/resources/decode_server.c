@@ -150,11 +150,13 @@ static void order_serve(struct server_process *process, int fd)
 static enum sandbox_guard probe_guard(int socket_fd)
 {
     const pid_t pid = fork();
-    int status, listener;
+    struct sandbox sandbox;
+    int status;
 
     if (pid == 0) {
         alarm(PROBE_S);
-        _exit((int)sandbox_enter(socket_fd, &listener));
+        sandbox_enter(&sandbox, socket_fd, 0);
+        _exit((int)sandbox.guard);
     }
     if (pid < 0 || waitpid(pid, &status, 0) != pid)
         return SANDBOX_PROCESS;
@@ -337,6 +339,7 @@ int decode_server_start(struct decode_nursery *nursery, const struct search_moun
 {
     static const struct search_mount nothing = { "", "/" }; /* makes an empty search path */
     const struct decode_order order = { .kind = DECODE_SERVE };
+    const struct timeval still = { .tv_sec = START_S }; /* of one that takes no orders */
     struct decode_server *made = calloc(1, sizeof *made);
     int ends[2], rc;
 
@@ -353,6 +356,7 @@ int decode_server_start(struct decode_nursery *nursery, const struct search_moun
         return rc;
     }
     made->orders_fd = ends[0];
+    setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &still, sizeof still);
     rc = packet_send(nursery->orders_fd, &order, sizeof order, &ends[1], 1)
              ? EC_OK
              : ec_fail(why, EC_ERR_SYSTEM, "decoding processes: the nursery has ended");
@@ -450,12 +454,34 @@ void decode_server_release(struct decode_server *server)
     free(server);
 }
 
+/* Until the server has said how starting went. A server that stands still is as good as ended. */
+static int child_await(struct decode_child *child, int cancel_fd, struct ec_error *why)
+{
+    struct pollfd wait[] = { { .fd = child->status_fd, .events = POLLIN },
+                             { .fd = cancel_fd, .events = POLLIN } };
+    struct decode_status status = { 0 };
+    int ready;
+
+    do
+        ready = poll(wait, 2, START_S * 1000);
+    while (ready < 0 && errno == EINTR);
+    if (ready > 0 && wait[0].revents == 0)
+        return EC_AGAIN;
+    if (ready <= 0 || !packet_receive(child->status_fd, &status, sizeof status, &child->pid_fd, 1))
+        return ec_fail(why, EC_ERR_STATE, "the process that starts decoders %s",
+                       ready <= 0 ? "does nothing" : "has ended");
+    if (status.value == 0 && child->pid_fd >= 0)
+        return EC_OK;
+    return ec_fail(why, EC_ERR_SYSTEM, "the decoding process cannot start: %s",
+                   strerror(status.value));
+}
+
 int decode_child_start(struct decode_server *server, const struct decode_load *load,
-                       struct decode_child *child, struct ec_error *why)
+                       const struct decode_entry *more, int cancel_fd, struct decode_child *child,
+                       struct ec_error *why)
 {
     struct decode_order order = { .kind = DECODE_LOAD, .load = *load };
-    struct decode_status status = { 0 };
-    int job[2], report[2], sent[2];
+    int job[2], report[2], sent[2], rc;
 
     *child = (struct decode_child) { -1, -1, -1 };
     if (!packet_pair(job))
@@ -468,20 +494,16 @@ int decode_child_start(struct decode_server *server, const struct decode_load *l
     sent[0] = job[1];
     sent[1] = report[1];
     packet_send(server->orders_fd, &order, sizeof order, sent, 2);
+    if (load->count > 1) /* without them it ends, which is heard */
+        packet_send(job[0], more, (load->count - 1) * sizeof *more, NULL, 0);
     close(job[1]);
     close(report[1]); /* if the order went nowhere, the other end reads its end now */
     child->socket_fd = job[0];
     child->status_fd = report[0];
-    if (packet_receive(report[0], &status, sizeof status, &child->pid_fd, 1)) {
-        if (status.value == 0 && child->pid_fd >= 0)
-            return EC_OK;
-    } else {
-        status.value = -1;
-    }
-    decode_child_finish(child, 0);
-    return status.value < 0 ? EC_AGAIN
-                            : ec_fail(why, EC_ERR_SYSTEM, "the decoding process cannot start: %s",
-                                      strerror(status.value));
+    rc = child_await(child, cancel_fd, why);
+    if (rc != EC_OK)
+        decode_child_finish(child, 0);
+    return rc;
 }
 
 int decode_child_finish(struct decode_child *child, int wait_ms)

@@ -1,18 +1,18 @@
 /* decode_server.h - the processes that read archives and decode, seen from the daemon.
  *
- *   engine-cored --- fork ---> nursery ---> server (a search path) ---> child (one resource)
+ *   engine-cored --- fork ---> nursery ---> server (a search path) ---> child (a few resources)
  *                              (at the start,  \--> child
  *                               before any thread)
  *
  * The nursery does nothing but start servers, so that there is always a process without threads and
  * without a stranger's bytes to fork from. A server opens the archives of one search path and forks a
- * child for each resource; the child gives up its rights, decodes and ends. An archive that crashes
+ * child for each resource, or a few; the child gives up its rights, decodes and ends. An archive that crashes
  * its reader takes a server along that nobody uses yet: a search path is changed by starting a server
  * with the new one, and then taking that.
  *
  *     decode_nursery_start(decode_child_run, &nursery, &why); // before any thread
  *     decode_server_start(nursery, mounts, count, &server, &why);
- *     decode_child_start(server, &load, &child, &why);
+ *     decode_child_start(server, &load, NULL, cancel_fd, &child, &why);
  *     … load_job.c …
  *     decode_child_finish(&child);
  *     decode_server_release(server);
@@ -30,6 +30,7 @@
 #include "foundation/error.h"
 #include "resources/sandbox.h"
 
+struct decode_entry;
 struct decode_load;
 struct decode_nursery;
 struct decode_server;
@@ -72,9 +73,14 @@ struct decode_child {
     int pid_fd;
 };
 
-/* Returns EC_OK, EC_AGAIN (the server has ended) or EC_ERR_SYSTEM; then nothing was started. */
+/* Start one with load->count entries, of which more has those behind the first, and wait until it runs, or
+ * cancel_fd is readable.
+ *
+ * Returns EC_OK, EC_AGAIN (cancelled), EC_ERR_STATE (the server has ended, or does nothing for half a
+ * minute) or EC_ERR_SYSTEM; then nobody will hear of what may still be started. */
 int decode_child_start(struct decode_server *server, const struct decode_load *load,
-                       struct decode_child *child, struct ec_error *why);
+                       const struct decode_entry *more, int cancel_fd, struct decode_child *child,
+                       struct ec_error *why);
 /* Give it wait_ms to end by itself, then kill it; close what is open. Afterwards it writes nowhere.
  * Returns its wait status, or -1 when its server ended as well. */
 int decode_child_finish(struct decode_child *child, int wait_ms);

@@ -1,7 +1,8 @@
 /* load_job.c - the daemon's side of decode_messages.h: start, judge, reserve, wait.
  *
  * Everything that comes from the child is a stranger's word. A size is compared with the limits before
- * it is reserved; DONE counts only when the process has ended as well, and ended well. */
+ * it is reserved; DONE counts only when the process has ended as well, and ended well, or when the listener
+ * saw it let go of the range. */
 #include "resources/load_job.h"
 
 #include <errno.h>
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "foundation/real_time.h"
@@ -20,50 +20,187 @@
 
 #define END_MS 1000 /* for a process that has said its last word */
 
-struct running {
+/* A process gets no further turn after that, so that what it has used of a processor's time is little beside
+ * the limit of one resource. */
+#define BATCH_S 1u
+
+enum hold { HOLD_NOTHING, HOLD_RANGE, HOLD_LET_GO };
+
+/* One job, while it is its turn. */
+struct turn {
     struct load_job *job;
+    unsigned index; /* in the batch */
+    int64_t begin_ns;
+    bool reserved, done, failed; /* how far it came */
+    enum hold hold;              /* what the process has of the heap, as far as the listener saw */
+    uint64_t address;            /* of it, in the process */
+};
+
+struct running {
+    const struct load_batch *batch;
+    struct turn turn;
     struct asset_heap *heap;
     struct decode_child child;
     int listener;
     int cancel_fd;
-    int64_t deadline_ns;
-    bool guarded, reserved, done; /* how far it came */
+    int64_t begin_ns;         /* of the process */
+    bool guarded;             /* it is, */
+    enum sandbox_guard guard; /* so */
+    bool heard;               /* it has said something of an entry */
 };
 
+static int child_begin(struct running *running, const struct load_place *place);
+static bool turn_next(struct running *running, unsigned index);
+static void turn_end(struct running *running, const struct turn *turn, int rc);
+static bool child_is_free(const struct running *running);
 static void listener_close(struct running *running);
-static void load_fill(struct decode_load *load, const struct load_job *job);
 static int child_talk(struct running *running);
+static int listener_hear(struct running *running);
 static int child_listen(struct running *running, bool *over);
 static int on_measured(struct running *running, const struct decode_child_message *message);
 static int judge(struct running *running, int rc, int status);
 
+enum load_outcome load_batch_run(const struct load_batch *batch, const struct load_place *place)
+{
+    struct running running = { .batch = batch,
+                               .heap = place->heap,
+                               .listener = -1,
+                               .cancel_fd = place->cancel_fd,
+                               .begin_ns = ec_real_ns() };
+    bool more = true;
+    int rc, status;
+
+    if (!turn_next(&running, 0))
+        return LOAD_OVER;
+    rc = child_begin(&running, place);
+    if (rc == EC_ERR_STATE)
+        return LOAD_NO_SERVER;
+    if (rc != EC_OK) {
+        turn_end(&running, &running.turn, rc);
+        return LOAD_OVER;
+    }
+    do {
+        struct turn ended;
+
+        rc = child_talk(&running);
+        if (!child_is_free(&running))
+            break;
+        ended = running.turn; /* the process goes on while its last work is looked at */
+        more = turn_next(&running, ended.index + 1);
+        if (more)
+            packet_send(running.child.socket_fd, &(struct decode_turn) { running.turn.index },
+                        sizeof(struct decode_turn), NULL, 0);
+        turn_end(&running, &ended, rc);
+    } while (more);
+    listener_close(&running);
+    status = decode_child_finish(&running.child, more && rc == EC_OK ? END_MS : 0);
+    if (!more)
+        return LOAD_OVER;
+    if (batch->count > 1 && !running.heard && rc != EC_AGAIN)
+        return LOAD_ALONE;
+    turn_end(&running, &running.turn, judge(&running, rc, status));
+    return LOAD_OVER;
+}
+
+static struct load_job *only_turn(void *context, unsigned *index)
+{
+    return *index == 0 ? context : NULL;
+}
+
+static void only_end(void *context, struct load_job *job)
+{
+    (void)context;
+    (void)job;
+}
+
 bool load_job_run(struct load_job *job, const struct load_place *place)
 {
-    struct running running = {
-        .job = job, .heap = place->heap, .listener = -1, .cancel_fd = place->cancel_fd
-    };
-    const int64_t begin_ns = ec_real_ns();
-    struct decode_load load;
-    int rc;
+    struct decode_entry entry;
+    const struct load_batch batch = { .limits = job->limits,
+                                      .count = 1,
+                                      .entries = &entry,
+                                      .turn = only_turn,
+                                      .end = only_end,
+                                      .context = job };
 
-    running.deadline_ns = begin_ns + job->limits.seconds * EC_NS_PER_S;
-    load_fill(&load, job);
-    rc = decode_child_start(place->server, &load, &running.child, &job->why);
-    if (rc == EC_AGAIN)
+    load_job_entry(job, &entry);
+    return load_batch_run(&batch, place) == LOAD_OVER;
+}
+
+void load_job_entry(const struct load_job *job, struct decode_entry *entry)
+{
+    memset(entry, 0, sizeof *entry); /* all of it goes to another process */
+    memcpy(entry->path, job->path, sizeof entry->path);
+    entry->kind = job->kind;
+    entry->options = job->options;
+    entry->limits = job->limits.decode;
+}
+
+bool load_limits_same(const struct load_limits *left, const struct load_limits *right)
+{
+    return left->decode.bytes_max == right->decode.bytes_max &&
+           left->decode.pixels_max == right->decode.pixels_max &&
+           left->memory_bytes == right->memory_bytes && left->seconds == right->seconds &&
+           left->guarded == right->guarded && left->drop_cache == right->drop_cache;
+}
+
+/* As decode_child_start. */
+static int child_begin(struct running *running, const struct load_place *place)
+{
+    const struct load_batch *batch = running->batch;
+    struct decode_load load;
+
+    memset(&load, 0, sizeof load);
+    load.first = batch->entries[0];
+    load.count = batch->count;
+    load.seconds = batch->limits.seconds + (batch->count > 1 ? BATCH_S : 0);
+    load.memory_bytes = batch->limits.memory_bytes;
+    load.guarded = batch->limits.guarded;
+    load.drop_cache = batch->limits.drop_cache;
+    return decode_child_start(place->server, &load, &batch->entries[1], running->cancel_fd,
+                              &running->child, &running->turn.job->why);
+}
+
+/* false: the process has nothing more to do. */
+static bool turn_next(struct running *running, unsigned index)
+{
+    const struct load_batch *batch = running->batch;
+    const int64_t now_ns = ec_real_ns();
+    struct load_job *job;
+
+    if (index > 0 && now_ns - running->begin_ns > BATCH_S * EC_NS_PER_S)
         return false;
-    if (rc == EC_OK) {
-        rc = child_talk(&running);
-        listener_close(&running);
-        rc = judge(&running, rc, decode_child_finish(&running.child, rc == EC_OK ? END_MS : 0));
-    }
-    if (rc == EC_OK)
-        rc = content_digest_range(job->secret, place->heap, job->offset, job->decoded.bytes,
-                                  &job->digest, &job->why);
-    if (rc != EC_OK && running.reserved)
-        asset_heap_free(place->heap, job->offset, job->decoded.bytes);
-    job->rc = rc;
-    job->load_ns = ec_real_ns() - begin_ns;
+    job = batch->turn(batch->context, &index);
+    if (job == NULL)
+        return false;
+    running->turn = (struct turn) { .job = job, .index = index, .begin_ns = now_ns };
     return true;
+}
+
+/* Nobody writes into the range any more. */
+static void turn_end(struct running *running, const struct turn *turn, int rc)
+{
+    struct load_job *job = turn->job;
+
+    job->guard = running->guard;
+    if (rc == EC_OK)
+        rc = content_digest_range(job->secret, running->heap, job->offset, job->decoded.bytes,
+                                  &job->digest, &job->why);
+    if (rc != EC_OK && turn->reserved)
+        asset_heap_free(running->heap, job->offset, job->decoded.bytes);
+    job->rc = rc;
+    job->load_ns = ec_real_ns() - turn->begin_ns;
+    running->batch->end(running->batch->context, job);
+}
+
+/* Did the turn come to an end after which the process has nothing of the heap? Of one that has only this turn,
+ * its own end is awaited: it comes at once, and tells more. */
+static bool child_is_free(const struct running *running)
+{
+    const struct turn *turn = &running->turn;
+
+    return running->batch->count > 1 && (turn->done || turn->failed) &&
+           turn->hold == (turn->reserved ? HOLD_LET_GO : HOLD_NOTHING);
 }
 
 /* A call that waits there fails. */
@@ -74,22 +211,10 @@ static void listener_close(struct running *running)
     running->listener = -1;
 }
 
-static void load_fill(struct decode_load *load, const struct load_job *job)
-{
-    memset(load, 0, sizeof *load);
-    memcpy(load->path, job->path, sizeof load->path);
-    load->kind = job->kind;
-    load->options = job->options;
-    load->limits = job->limits.decode;
-    load->memory_bytes = job->limits.memory_bytes;
-    load->seconds = job->limits.seconds;
-    load->guarded = job->limits.guarded;
-    load->drop_cache = job->limits.drop_cache;
-}
-
 static int timeout_ms(const struct running *running)
 {
-    int64_t rest = running->deadline_ns - ec_real_ns();
+    const int64_t rest =
+        running->turn.begin_ns + running->batch->limits.seconds * EC_NS_PER_S - ec_real_ns();
 
     return rest > 0 ? (int)(rest / 1000000) + 1 : 0;
 }
@@ -104,28 +229,44 @@ static int child_talk(struct running *running)
         struct pollfd wait[] = {
             { .fd = running->cancel_fd, .events = POLLIN },
             { .fd = running->child.socket_fd, .events = POLLIN },
-            { .fd = running->reserved ? running->listener : -1, .events = POLLIN },
+            { .fd = running->turn.reserved ? running->listener : -1, .events = POLLIN },
         };
         int ready = poll(wait, 3, timeout_ms(running));
 
         if (ready < 0 && errno == EINTR)
             continue;
         if (ready <= 0)
-            return ec_fail(&running->job->why, EC_ERR_TIMEOUT, "was not decoded within %u s",
-                           running->job->limits.seconds);
+            return ec_fail(&running->turn.job->why, EC_ERR_TIMEOUT, "was not decoded within %u s",
+                           running->batch->limits.seconds);
         if (wait[0].revents != 0)
             return EC_AGAIN;
-        if (wait[2].revents & POLLIN) {
-            if (!sandbox_allow_map(running->listener, running->job->offset,
-                                   heap_ranges_round(running->job->decoded.bytes)))
-                rc = ec_fail(&running->job->why, EC_ERR_SYSTEM,
-                             "the decoder asked for memory that is not its own");
-            listener_close(running); /* once is enough: from now on such a call fails */
-        } else if (wait[1].revents != 0) {
+        if (wait[2].revents & POLLIN)
+            rc = listener_hear(running);
+        else if (wait[1].revents != 0)
             rc = child_listen(running, &over);
-        }
     }
     return rc;
+}
+
+/* It may map its range once, and end that once. */
+static int listener_hear(struct running *running)
+{
+    struct turn *turn = &running->turn;
+    const uint64_t bytes = heap_ranges_round(turn->job->decoded.bytes);
+    bool allowed;
+
+    if (turn->hold == HOLD_NOTHING)
+        allowed = sandbox_allow_map(running->listener, turn->job->offset, bytes, &turn->address);
+    else
+        allowed = turn->hold == HOLD_RANGE &&
+                  sandbox_allow_unmap(running->listener, turn->address, bytes);
+    if (allowed)
+        turn->hold++;
+    if (!allowed || running->batch->count == 1)
+        listener_close(running); /* from now on such a call fails */
+    return allowed ? EC_OK
+                   : ec_fail(&turn->job->why, EC_ERR_SYSTEM,
+                             "the decoder asked for memory that is not its own");
 }
 
 /* The text is a stranger's: it ends, and is printable. */
@@ -143,7 +284,8 @@ static int failed(struct load_job *job, const struct ec_error *said)
 
 static int child_listen(struct running *running, bool *over)
 {
-    struct load_job *job = running->job;
+    struct turn *turn = &running->turn;
+    struct load_job *job = turn->job;
     struct decode_child_message message;
     int listener;
 
@@ -159,21 +301,23 @@ static int child_listen(struct running *running, bool *over)
             break;
         running->guarded = true;
         running->listener = listener;
-        job->guard = listener >= 0                      ? SANDBOX_ONE_RANGE
-                     : message.guard == SANDBOX_SECCOMP ? SANDBOX_SECCOMP
-                                                        : SANDBOX_PROCESS;
+        running->guard = listener >= 0                      ? SANDBOX_ONE_RANGE
+                         : message.guard == SANDBOX_SECCOMP ? SANDBOX_SECCOMP
+                                                            : SANDBOX_PROCESS;
         return EC_OK;
     case DECODE_MEASURED:
-        if (!running->guarded || running->reserved)
+        if (!running->guarded || turn->reserved)
             break;
+        running->heard = true;
         return on_measured(running, &message);
     case DECODE_DONE:
-        if (!running->reserved)
+        if (!turn->reserved)
             break;
-        running->done = *over = true;
+        turn->done = *over = true;
         return EC_OK;
     case DECODE_FAILED:
-        *over = true;
+        running->heard = true;
+        turn->failed = *over = true;
         return failed(job, &message.why);
     }
     return ec_fail(&job->why, EC_ERR_PARAM, "the decoder talks nonsense");
@@ -181,7 +325,7 @@ static int child_listen(struct running *running, bool *over)
 
 static int on_measured(struct running *running, const struct decode_child_message *message)
 {
-    struct load_job *job = running->job;
+    struct load_job *job = running->turn.job;
     const struct decode_request request = { .kind = job->kind,
                                             .options = job->options,
                                             .limits = job->limits.decode };
@@ -195,7 +339,7 @@ static int on_measured(struct running *running, const struct decode_child_messag
     rc = asset_heap_reserve(running->heap, job->decoded.bytes, &job->offset, &job->why);
     if (rc < 0)
         return rc;
-    running->reserved = true;
+    running->turn.reserved = true;
     range = (struct decode_range) { job->offset, heap_ranges_round(job->decoded.bytes) };
     /* If it is gone already, the next look tells. */
     packet_send(running->child.socket_fd, &range, sizeof range, &running->heap->fd, 1);
@@ -205,10 +349,10 @@ static int on_measured(struct running *running, const struct decode_child_messag
 /* What came of it, now that the process has ended: killed here, by the kernel, or by itself. */
 static int judge(struct running *running, int rc, int status)
 {
-    struct ec_error *why = &running->job->why;
+    struct ec_error *why = &running->turn.job->why;
 
-    if (rc != EC_OK ||
-        (running->done && status >= 0 && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS))
+    if (rc != EC_OK || (running->turn.done && status >= 0 && WIFEXITED(status) &&
+                        WEXITSTATUS(status) == EXIT_SUCCESS))
         return rc;
     if (status < 0)
         return ec_fail(why, EC_ERR_SYSTEM, "the decoding process was lost");
@@ -219,6 +363,6 @@ static int judge(struct running *running, int rc, int status)
         return ec_fail(why, EC_ERR_SYSTEM, "the decoder made a forbidden system call");
     if (WTERMSIG(status) == SIGXCPU)
         return ec_fail(why, EC_ERR_TIMEOUT, "was not decoded within %u s",
-                       running->job->limits.seconds);
+                       running->batch->limits.seconds);
     return ec_fail(why, EC_ERR_SYSTEM, "the decoder crashed: %s", strsignal(WTERMSIG(status)));
 }

@@ -32,6 +32,7 @@ static int group_start(struct resources *resources, struct group *group, struct 
 static int group_link(struct resources *resources, struct group *group, struct ec_error *why);
 static bool depends_ready(struct resources *resources, const struct group *group);
 static struct load_limits limits_of(const struct config *config);
+static const void *resource_company(const struct resource *resource);
 static unsigned resource_priority(const struct resource *resource);
 static void progress_announce(struct resources *resources, struct group *group);
 static void waiter_gone(void *context);
@@ -292,6 +293,7 @@ struct load_job *load_job_create(struct resources *resources, struct resource *r
     job->kind = resource->kind;
     job->options = resource->options;
     job->secret = &resources->contents.secret;
+    job->company = resource_company(resource);
     job->limits = limits_of(resources->services->config);
     job->priority = resource_priority(resource);
     return job;
@@ -307,6 +309,15 @@ static struct load_limits limits_of(const struct config *config)
         .guarded = config_boolean(config, EC_CONFIG_resource_sandbox),
         .drop_cache = config_boolean(config, EC_CONFIG_resource_drop_cache),
     };
+}
+
+/* A group that is loading it, or any: what is loaded for one group may be decoded by one process. */
+static const void *resource_company(const struct resource *resource)
+{
+    for (uint32_t i = 0; i < resource->group_count; i++)
+        if (resource->groups[i]->state == GROUP_LOADING)
+            return resource->groups[i];
+    return resource->group_count > 0 ? resource->groups[0] : NULL;
 }
 
 /* The highest of the groups that are loading it. */

@@ -10,7 +10,13 @@
  * the call after the look is safe here, which it is not in general: arguments are values, and there is
  * no second thread that could change what a descriptor stands for.
  *
- * mremap would let a mapping grow over its range; it fails, and malloc copies instead. */
+ * mremap would let a mapping grow over its range, or hide elsewhere; it fails, and malloc copies instead.
+ *
+ * A process that decodes several resources has to let go of one range before it gets the next. Its word
+ * is not enough for that. So ranges are mapped at one address, which the filter knows, and an munmap there
+ * goes by the listener as well: when the process at the listener has seen it for the whole mapping, that is
+ * gone. It cannot fail: both its ends are ends of mappings, whatever was done inside, so nothing has
+ * to be split. */
 #include "resources/sandbox.h"
 
 #include <assert.h>
@@ -62,7 +68,7 @@ struct program {
 
 /* Calls that need no look at their arguments. */
 static const unsigned plain_calls[] = {
-    __NR_read,         __NR_pread64,        __NR_lseek,         __NR_munmap,     __NR_brk,
+    __NR_read,         __NR_pread64,        __NR_lseek,         __NR_close,      __NR_brk,
     __NR_madvise,      __NR_futex,          __NR_exit,          __NR_exit_group, __NR_rt_sigreturn,
     __NR_rt_sigaction, __NR_rt_sigprocmask, __NR_clock_gettime, __NR_getrandom,  __NR_sched_yield,
     __NR_getpid,       __NR_gettid,         __NR_fadvise64,     __NR_fstat,
@@ -70,9 +76,9 @@ static const unsigned plain_calls[] = {
 
 /* For opening an entry of the search path; sandbox_close() takes these away. */
 static const unsigned opening_calls[] = {
-    __NR_openat, __NR_newfstatat, __NR_readlinkat, __NR_close,  __NR_seccomp,  __NR_faccessat,
+    __NR_openat, __NR_newfstatat, __NR_readlinkat, __NR_seccomp, __NR_faccessat,
 #ifdef __NR_open
-    __NR_open,   __NR_stat,       __NR_lstat,      __NR_access, __NR_readlink,
+    __NR_open,   __NR_stat,       __NR_lstat,      __NR_access,  __NR_readlink,
 #endif
 };
 
@@ -157,6 +163,18 @@ static void rule_mmap(struct program *program, uint32_t file_action)
     end(program, OTHERWISE);
 }
 
+/* At the place of the ranges the listener has to see it. */
+static void rule_munmap(struct program *program, uint64_t place, uint32_t place_action)
+{
+    unless_equal(program, __NR_munmap, 6);
+    load(program, argument(0));
+    unless_equal(program, (uint32_t)place, 3);
+    load(program, argument(0) + sizeof(uint32_t));
+    unless_equal(program, (uint32_t)(place >> 32), 1);
+    end(program, place_action);
+    end(program, SECCOMP_RET_ALLOW);
+}
+
 /* Numbers mean other calls in other modes of the processor. */
 static void begin(struct program *program)
 {
@@ -168,7 +186,7 @@ static void begin(struct program *program)
     load(program, offsetof(struct seccomp_data, nr));
 }
 
-static void fill(struct program *program, int socket_fd, uint32_t file_action)
+static void fill(struct program *program, int socket_fd, uint64_t place, uint32_t file_action)
 {
     begin(program);
     for (size_t i = 0; i < sizeof plain_calls / sizeof plain_calls[0]; i++)
@@ -179,6 +197,7 @@ static void fill(struct program *program, int socket_fd, uint32_t file_action)
     rule_argument_is(program, __NR_tgkill, 0, (uint32_t)getpid()); /* abort() */
     rule_argument_lacks(program, __NR_mprotect, 2, PROT_EXEC);
     rule_mmap(program, file_action);
+    rule_munmap(program, place, file_action);
     rule_argument_lacks(program, __NR_openat, 2, NOT_READ_ONLY);
 #ifdef __NR_open
     rule_argument_lacks(program, __NR_open, 1, NOT_READ_ONLY);
@@ -229,19 +248,30 @@ void sandbox_limit(uint64_t memory_bytes, unsigned seconds)
     setrlimit(RLIMIT_DATA, &data);
 }
 
-enum sandbox_guard sandbox_enter(int socket_fd, int *listener)
+void sandbox_enter(struct sandbox *sandbox, int socket_fd, uint64_t place_bytes)
 {
     struct program program;
 
-    *listener = -1;
+    *sandbox = (struct sandbox) { .guard = SANDBOX_PROCESS, .listener = -1 };
+    if (place_bytes > 0) {
+        void *place = ec_huge_reserve(0, place_bytes);
+
+        if (place != MAP_FAILED) {
+            sandbox->place = place;
+            sandbox->place_bytes = place_bytes;
+        }
+    }
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return SANDBOX_PROCESS;
-    fill(&program, socket_fd, SECCOMP_RET_USER_NOTIF);
-    *listener = install(&program, SECCOMP_FILTER_FLAG_NEW_LISTENER);
-    if (*listener >= 0)
-        return SANDBOX_ONE_RANGE;
-    fill(&program, socket_fd, SECCOMP_RET_ALLOW);
-    return install(&program, 0) == 0 ? SANDBOX_SECCOMP : SANDBOX_PROCESS;
+        return;
+    fill(&program, socket_fd, (uintptr_t)sandbox->place, SECCOMP_RET_USER_NOTIF);
+    sandbox->listener = install(&program, SECCOMP_FILTER_FLAG_NEW_LISTENER);
+    if (sandbox->listener >= 0) {
+        sandbox->guard = SANDBOX_ONE_RANGE;
+        return;
+    }
+    fill(&program, socket_fd, (uintptr_t)sandbox->place, SECCOMP_RET_ALLOW);
+    if (install(&program, 0) == 0)
+        sandbox->guard = SANDBOX_SECCOMP;
 }
 
 void sandbox_close(void)
@@ -257,27 +287,60 @@ void sandbox_close(void)
     install(&program, 0); /* where there is no seccomp, there was no first filter either */
 }
 
-void *sandbox_map(int heap_fd, uint64_t offset, uint64_t bytes)
+void *sandbox_map(const struct sandbox *sandbox, int heap_fd, uint64_t offset, uint64_t bytes)
 {
-    void *memory = ec_huge_map(heap_fd, offset, bytes, MAP_PROTECTION, MAP_POPULATE);
+    void *memory = MAP_FAILED;
 
+    if (sandbox->place == NULL)
+        memory = ec_huge_map(heap_fd, offset, bytes, MAP_PROTECTION, MAP_POPULATE);
+    else if (bytes <= sandbox->place_bytes)
+        memory = mmap(sandbox->place, bytes, MAP_PROTECTION, MAP_FLAGS | MAP_FIXED, heap_fd,
+                      (off_t)offset);
     return memory != MAP_FAILED ? memory : NULL;
 }
 
-bool sandbox_allow_map(int listener, uint64_t offset, uint64_t bytes)
+/* The addresses stay reserved: malloc would get them else. */
+bool sandbox_unmap(const struct sandbox *sandbox, uint64_t bytes)
+{
+    return munmap(sandbox->place, bytes) == 0 &&
+           mmap(sandbox->place, bytes, PROT_NONE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == sandbox->place;
+}
+
+/* Let the call go on, or fail with EPERM. */
+static bool answer_call(int listener, const struct seccomp_notif *call, bool allowed)
+{
+    struct seccomp_notif_resp answer = { .id = call->id };
+
+    if (allowed)
+        answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    else
+        answer.error = -EPERM;
+    return ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0 && allowed;
+}
+
+bool sandbox_allow_unmap(int listener, uint64_t address, uint64_t bytes)
 {
     struct seccomp_notif call = { 0 }; /* the kernel wants it to be all zero */
-    struct seccomp_notif_resp answer = { 0 };
+
+    if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) < 0)
+        return false;
+    return answer_call(listener, &call,
+                       call.data.nr == __NR_munmap && call.data.args[0] == address &&
+                           call.data.args[1] == bytes);
+}
+
+bool sandbox_allow_map(int listener, uint64_t offset, uint64_t bytes, uint64_t *address)
+{
+    struct seccomp_notif call = { 0 };
     const __u64 *arguments = call.data.args;
 
     if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call) < 0)
         return false;
-    answer.id = call.id;
+    *address = arguments[3] & MAP_FIXED ? arguments[0] : UINT64_MAX; /* else it is only a wish */
     /* Where it comes to lie is the process's own business. */
-    if (call.data.nr == __NR_mmap && arguments[1] == bytes && arguments[2] == MAP_PROTECTION &&
-        (arguments[3] & ~(__u64)MAP_FIXED) == MAP_FLAGS && arguments[5] == offset)
-        answer.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
-    else
-        answer.error = -EPERM;
-    return ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer) == 0 && answer.error == 0;
+    return answer_call(
+        listener, &call,
+        call.data.nr == __NR_mmap && arguments[1] == bytes && arguments[2] == MAP_PROTECTION &&
+            (arguments[3] & ~(__u64)MAP_FIXED) == MAP_FLAGS && arguments[5] == offset);
 }

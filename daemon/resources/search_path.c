@@ -222,8 +222,11 @@ int search_entry_open(const struct search_path *search, struct search_entry *ent
     entry->mount = mount_of(search, path);
     fd = next_fd();
     entry->file = PHYSFS_openRead(path);
-    if (entry->file == NULL)
-        return ec_fail(why, EC_ERR_PATH, "open: %s", physfs_text());
+    if (entry->file == NULL) {
+        code = PHYSFS_getLastErrorCode();
+        return ec_fail(why, code == PHYSFS_ERR_OUT_OF_MEMORY ? EC_ERR_MEMORY : EC_ERR_PATH,
+                       "open: %s", PHYSFS_getErrorByCode(code));
+    }
     find_fd(entry, fd);
     /* Of the file that is open: the one that was looked at may have been replaced by a saved one since. */
     length = PHYSFS_fileLength(entry->file);

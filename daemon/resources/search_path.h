@@ -61,7 +61,7 @@ struct search_entry {
     int64_t begin;  /* where in that */
 };
 
-/* Returns EC_OK, EC_ERR_NOT_FOUND, EC_ERR_PATH (not a file, a link, damaged). */
+/* Returns EC_OK, EC_ERR_NOT_FOUND, EC_ERR_PATH (not a file, a link, damaged) or EC_ERR_MEMORY. */
 int search_entry_open(const struct search_path *search, struct search_entry *entry,
                       const char *path, struct ec_error *why);
 /* Read the next bytes, all of them. Returns EC_OK or EC_ERR_SIZE (the entry is shorter) or EC_ERR_PATH. */

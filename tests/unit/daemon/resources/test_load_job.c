@@ -42,6 +42,9 @@ static struct ec_error why;
 
 /* ---- children --------------------------------------------------------------------------------- */
 
+static struct sandbox sandbox;
+static uint64_t place_bytes; /* of a child that has several turns */
+
 static void tell(int socket_fd, const struct decode_child_message *message)
 {
     if (!packet_send(socket_fd, message, sizeof *message, NULL, 0))
@@ -53,7 +56,9 @@ static void guard(int socket_fd)
     struct decode_child_message message = { .kind = DECODE_GUARDED };
     int listener;
 
-    message.guard = sandbox_enter(socket_fd, &listener);
+    sandbox_enter(&sandbox, socket_fd, place_bytes);
+    message.guard = sandbox.guard;
+    listener = sandbox.listener;
     if (!packet_send(socket_fd, &message, sizeof message, &listener, listener >= 0 ? 1 : 0))
         _exit(91);
     if (listener >= 0)
@@ -84,7 +89,7 @@ static unsigned char *map_range(int socket_fd)
 {
     struct decode_range range;
     int fd = take_range(socket_fd, &range);
-    unsigned char *memory = sandbox_map(fd, range.offset, range.bytes);
+    unsigned char *memory = sandbox_map(&sandbox, fd, range.offset, range.bytes);
 
     if (memory == NULL)
         _exit(93);
@@ -281,7 +286,7 @@ static void map_the_neighbour(int socket_fd)
 
     guard(socket_fd);
     fd = take_range(socket_fd, &range);
-    if (sandbox_map(fd, 4096, range.bytes) != NULL) /* where the neighbour lies */
+    if (sandbox_map(&sandbox, fd, 4096, range.bytes) != NULL) /* where the neighbour lies */
         memset(base, 1, 4096);
     done(socket_fd);
 }
@@ -305,7 +310,7 @@ static void map_twice_and_grow(int socket_fd)
 
     guard(socket_fd);
     fd = take_range(socket_fd, &range);
-    memory = sandbox_map(fd, range.offset, range.bytes);
+    memory = sandbox_map(&sandbox, fd, range.offset, range.bytes);
     if (memory == NULL)
         _exit(93);
     if (mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 4096) != MAP_FAILED)
@@ -443,7 +448,7 @@ static void run_child(struct search_path *search, const struct decode_load *load
 {
     (void)search;
     for (size_t i = 0; i < CHILDREN; i++)
-        if (strcmp(children[i].name, load->path) == 0)
+        if (strcmp(children[i].name, load->first.path) == 0)
             children[i].run(socket_fd);
     _exit(100);
 }
