@@ -107,6 +107,8 @@ void resources_shutdown(struct services *services)
     succession_end(resources);
     services->resources = NULL;
     hot_reload_destroy(resources);
+    worker_pool_stop(resources->workers);
+    decode_nursery_stop(services->decode_nursery); /* an archive may keep its reader for long */
     worker_pool_destroy(resources->workers);
     resources->leaving_count = 0; /* clients that end after this module change nothing any more */
     uses_finish(resources);
@@ -114,7 +116,6 @@ void resources_shutdown(struct services *services)
     old_lives_forget(resources);
     groups_free(resources);
     contents_finish(&resources->contents);
-    decode_nursery_stop(services->decode_nursery); /* an archive may keep its reader for long */
     mounts_destroy(resources->mounts);
     aliases_finish(&resources->aliases);
     freeing_destroy(resources->freeing);

@@ -151,18 +151,23 @@ static void worker_interrupt(struct worker *worker)
         ;
 }
 
-void worker_pool_destroy(struct worker_pool *pool)
+void worker_pool_stop(struct worker_pool *pool)
 {
     if (pool == NULL)
         return;
     pthread_mutex_lock(&pool->lock);
     pool->stopping = true;
-    decode_nursery_stop(
-        pool->desc.nursery); /* a thread may be about to start a server, which takes long */
     for (unsigned i = 0; i < pool->started; i++)
         worker_interrupt(&pool->workers[i]);
     pthread_cond_broadcast(&pool->work);
     pthread_mutex_unlock(&pool->lock);
+}
+
+void worker_pool_destroy(struct worker_pool *pool)
+{
+    if (pool == NULL)
+        return;
+    worker_pool_stop(pool);
     for (unsigned i = 0; i < pool->started; i++) {
         pthread_join(pool->workers[i].thread, NULL);
         close(pool->workers[i].cancel_fd);

@@ -28,7 +28,10 @@ struct worker_pool_desc {
  * Returns EC_OK, EC_ERR_MEMORY or EC_ERR_SYSTEM. */
 int worker_pool_create(const struct worker_pool_desc *desc, struct worker_pool **pool,
                        struct ec_error *why);
-/* Kill what runs, forget the other jobs (done is not called for any) and end the threads. The pool's
+/* Begin nothing any more, also no server. One that a thread is about to start, which may take long, is ended
+ * with the nursery. Accepts NULL. */
+void worker_pool_stop(struct worker_pool *pool);
+/* The same; kill what runs, forget the other jobs (done is not called for any) and end the threads. The pool's
  * memory goes with the next turn of the loop. Accepts NULL. */
 void worker_pool_destroy(struct worker_pool *pool);
 

@@ -402,6 +402,199 @@ static void take_much_memory(int socket_fd)
     _exit(0);
 }
 
+/* ---- children that have several turns ---- */
+
+#define TURNS 4
+
+static void begin_turns(int socket_fd)
+{
+    static struct decode_entry more[TURNS - 1];
+
+    if (!packet_receive(socket_fd, more, sizeof more, NULL, 0))
+        _exit(80);
+    for (unsigned i = 0; i < TURNS - 1; i++)
+        if (strcmp(more[i].path, "more") != 0)
+            _exit(81);
+    place_bytes = 1 << 20;
+    guard(socket_fd);
+    sandbox_close();
+}
+
+static void await_turn(int socket_fd)
+{
+    struct decode_turn turn;
+
+    if (!packet_receive(socket_fd, &turn, sizeof turn, NULL, 0))
+        _exit(0);
+    if (turn.entry == 0 || turn.entry >= TURNS)
+        _exit(82);
+}
+
+/* Decode; and let go, if it does, of so many bytes. */
+static void one_turn(int socket_fd, struct decode_range *range, uint64_t let_go_bytes)
+{
+    const struct decode_child_message message = { .kind = DECODE_DONE };
+    const int fd = take_range(socket_fd, range);
+    unsigned char *memory = sandbox_map(&sandbox, fd, range->offset, range->bytes);
+
+    if (memory == NULL)
+        _exit(93);
+    close(fd);
+    memset(memory, 5, BYTES);
+    if (let_go_bytes > 0 && !sandbox_unmap(&sandbox, let_go_bytes))
+        _exit(94);
+    tell(socket_fd, &message);
+}
+
+static void behave_for_all_turns(int socket_fd)
+{
+    struct decode_range range;
+
+    begin_turns(socket_fd);
+    for (;;) {
+        one_turn(socket_fd, &range, heap_ranges_round(BYTES));
+        await_turn(socket_fd);
+    }
+}
+
+static void fail_each_other_turn(int socket_fd)
+{
+    struct decode_child_message message = { .kind = DECODE_FAILED };
+    struct decode_range range;
+
+    begin_turns(socket_fd);
+    ec_fail(&message.why, EC_ERR_PARAM, "damaged");
+    for (;;) {
+        tell(socket_fd, &message);
+        await_turn(socket_fd);
+        one_turn(socket_fd, &range, heap_ranges_round(BYTES));
+        await_turn(socket_fd);
+    }
+}
+
+static void crash_in_the_second_turn(int socket_fd)
+{
+    struct decode_range range;
+
+    signal(SIGSEGV, SIG_DFL);
+    begin_turns(socket_fd);
+    one_turn(socket_fd, &range, heap_ranges_round(BYTES));
+    await_turn(socket_fd);
+    raise(SIGSEGV);
+}
+
+static void crash_before_the_first_turn(int socket_fd)
+{
+    signal(SIGSEGV, SIG_DFL);
+    begin_turns(socket_fd);
+    raise(SIGSEGV);
+}
+
+static void keep_the_range(int socket_fd)
+{
+    struct decode_range range;
+
+    begin_turns(socket_fd);
+    one_turn(socket_fd, &range, 0);
+    await_turn(socket_fd); /* which never comes */
+}
+
+/* The other half would still be there when somebody else has the range. */
+static void keep_half_of_the_range(int socket_fd)
+{
+    struct decode_range range;
+
+    begin_turns(socket_fd);
+    one_turn(socket_fd, &range, 4096);
+    await_turn(socket_fd);
+    memset(sandbox.place, 9, BYTES);
+    pause();
+}
+
+/* Where it is not looked at. */
+static void map_it_elsewhere(int socket_fd)
+{
+    const struct decode_child_message message = { .kind = DECODE_DONE };
+    struct decode_range range;
+    unsigned char *memory;
+    int fd;
+
+    begin_turns(socket_fd);
+    fd = take_range(socket_fd, &range);
+    memory = mmap(NULL, range.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd,
+                  (off_t)range.offset);
+    if (memory == MAP_FAILED)
+        _exit(93);
+    if (munmap(sandbox.place, range.bytes) != 0) /* of which nothing is mapped */
+        _exit(94);
+    tell(socket_fd, &message);
+    pause();
+}
+
+static void map_the_range_of_the_last_turn(int socket_fd)
+{
+    struct decode_range first, second;
+    int fd;
+
+    begin_turns(socket_fd);
+    one_turn(socket_fd, &first, heap_ranges_round(BYTES));
+    await_turn(socket_fd);
+    fd = take_range(socket_fd, &second);
+    if (sandbox_map(&sandbox, fd, first.offset, first.bytes) != NULL)
+        memset(sandbox.place, 9, BYTES);
+    pause();
+}
+
+static void map_again_after_letting_go(int socket_fd)
+{
+    struct decode_range range;
+    int fd;
+
+    begin_turns(socket_fd);
+    fd = take_range(socket_fd, &range);
+    if (sandbox_map(&sandbox, fd, range.offset, range.bytes) == NULL ||
+        !sandbox_unmap(&sandbox, range.bytes))
+        _exit(93);
+    if (sandbox_map(&sandbox, fd, range.offset, range.bytes) != NULL)
+        done(socket_fd);
+    pause();
+}
+
+static const struct {
+    const char *name;
+    void (*run)(int socket_fd);
+    enum load_outcome outcome;
+    unsigned ended;   /* jobs that had their turn, */
+    int rcs[TURNS];   /* and what came of them */
+    const char *part; /* of the last one's reason */
+} in_turns[] = {
+    { "turns", behave_for_all_turns, LOAD_OVER, TURNS, { 0 }, "" },
+    { "each other",
+      fail_each_other_turn,
+      LOAD_OVER,
+      TURNS,
+      { EC_ERR_PARAM, 0, EC_ERR_PARAM, 0 },
+      "" },
+    { "crash second",
+      crash_in_the_second_turn,
+      LOAD_OVER,
+      2,
+      { 0, EC_ERR_SYSTEM },
+      "crashed: Segmentation fault" },
+    { "crash first", crash_before_the_first_turn, LOAD_ALONE, 0, { 0 }, "" },
+    { "keep", keep_the_range, LOAD_OVER, 1, { EC_ERR_SYSTEM }, "crashed: Killed" },
+    { "keep half", keep_half_of_the_range, LOAD_OVER, 1, { EC_ERR_SYSTEM }, "not its own" },
+    { "elsewhere", map_it_elsewhere, LOAD_OVER, 1, { EC_ERR_SYSTEM }, "not its own" },
+    { "last turn's",
+      map_the_range_of_the_last_turn,
+      LOAD_OVER,
+      2,
+      { 0, EC_ERR_SYSTEM },
+      "not its own" },
+    { "again", map_again_after_letting_go, LOAD_OVER, 1, { EC_ERR_SYSTEM }, "not its own" },
+};
+#define IN_TURNS (sizeof in_turns / sizeof in_turns[0])
+
 static const struct {
     const char *name; /* the path that is asked for */
     void (*run)(int socket_fd);
@@ -450,6 +643,9 @@ static void run_child(struct search_path *search, const struct decode_load *load
     for (size_t i = 0; i < CHILDREN; i++)
         if (strcmp(children[i].name, load->first.path) == 0)
             children[i].run(socket_fd);
+    for (size_t i = 0; i < IN_TURNS; i++)
+        if (strcmp(in_turns[i].name, load->first.path) == 0)
+            in_turns[i].run(socket_fd);
     _exit(100);
 }
 
@@ -493,17 +689,23 @@ static unsigned descriptors(void)
     return count;
 }
 
+static void job_init(struct load_job *made, const char *path, unsigned seconds)
+{
+    *made =
+        (struct load_job) { .secret = &secret,
+                            .kind = EC_KIND_RAW,
+                            .limits = { .decode = { .bytes_max = 1 << 20, .pixels_max = 1 << 18 },
+                                        .memory_bytes = 1 << 28,
+                                        .seconds = seconds,
+                                        .guarded = true } };
+    snprintf(made->path, sizeof made->path, "%s", path);
+}
+
 static void run(const char *child, unsigned seconds)
 {
     const struct load_place place = { .heap = &heap, .server = server, .cancel_fd = cancel_fd };
 
-    job = (struct load_job) { .secret = &secret,
-                              .kind = EC_KIND_RAW,
-                              .limits = { .decode = { .bytes_max = 1 << 20, .pixels_max = 1 << 18 },
-                                          .memory_bytes = 1 << 28,
-                                          .seconds = seconds,
-                                          .guarded = true } };
-    snprintf(job.path, sizeof job.path, "%s", child);
+    job_init(&job, child, seconds);
     ck_assert(load_job_run(&job, &place));
 }
 
@@ -537,6 +739,58 @@ START_TEST(a_child_harms_nothing_but_its_own_resource)
     run("behave", 60);
     ck_assert_msg(job.rc == EC_OK, "%s", job.why.text);
     ck_assert_uint_eq(base[job.offset], 5);
+}
+END_TEST
+
+static struct load_job turns[TURNS];
+static unsigned turns_ended;
+
+static struct load_job *turn_of(void *context, unsigned *index)
+{
+    ck_assert_ptr_eq(context, turns);
+    return *index < TURNS ? &turns[*index] : NULL;
+}
+
+static void turn_ended(void *context, struct load_job *ended)
+{
+    ck_assert_ptr_eq(context, turns);
+    ck_assert_ptr_eq(ended, &turns[turns_ended]);
+    turns_ended++;
+}
+
+START_TEST(a_child_with_several_turns_harms_only_the_one_whose_turn_it_is)
+{
+    const struct load_place place = { .heap = &heap, .server = server, .cancel_fd = cancel_fd };
+    const unsigned before = descriptors();
+    struct decode_entry entries[TURNS];
+    struct load_batch batch = {
+        .count = TURNS, .entries = entries, .turn = turn_of, .end = turn_ended, .context = turns
+    };
+
+    turns_ended = 0;
+    for (unsigned i = 0; i < TURNS; i++) {
+        job_init(&turns[i], i == 0 ? in_turns[_i].name : "more", 60);
+        load_job_entry(&turns[i], &entries[i]);
+    }
+    batch.limits = turns[0].limits;
+    ck_assert_int_eq(load_batch_run(&batch, &place), in_turns[_i].outcome);
+    ck_assert_uint_eq(turns_ended, in_turns[_i].ended);
+    for (unsigned i = 0; i < turns_ended; i++) {
+        ck_assert_msg(turns[i].rc == in_turns[_i].rcs[i], "%u: %d: %s", i, turns[i].rc,
+                      turns[i].why.text);
+        if (turns[i].rc != EC_OK)
+            continue;
+        ck_assert_int_eq(turns[i].guard, SANDBOX_ONE_RANGE);
+        for (unsigned k = 0; k < BYTES; k++)
+            ck_assert_uint_eq(base[turns[i].offset + k], 5);
+        asset_heap_free(&heap, turns[i].offset, turns[i].decoded.bytes);
+    }
+    if (turns_ended > 0)
+        ck_assert_msg(strstr(turns[turns_ended - 1].why.text, in_turns[_i].part) != NULL, "%s",
+                      turns[turns_ended - 1].why.text);
+    assert_neighbour_is_whole();
+    ck_assert_uint_eq(asset_heap_used(&heap), 65536);
+    ck_assert_uint_eq(descriptors(), before);
 }
 END_TEST
 
@@ -586,6 +840,8 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, a_child_harms_nothing_but_its_own_resource, 0, (int)CHILDREN);
+    tcase_add_loop_test(tcase, a_child_with_several_turns_harms_only_the_one_whose_turn_it_is, 0,
+                        (int)IN_TURNS);
     tcase_add_test(tcase, a_child_that_nobody_waits_for_any_more_is_killed);
     tcase_add_test(tcase, a_full_heap_is_an_error_of_the_resource);
     tcase_add_test(tcase, without_a_server_nothing_is_tried);
