@@ -37,6 +37,7 @@ struct worker {
     struct worker_pool *pool;
     pthread_t thread;
     struct load_job *job; /* what it is at; NULL: nothing */
+    bool busy;            /* with a batch, or with the end of its process */
     int cancel_fd;
     struct load_job *rest[DECODE_ENTRIES_MAX];       /* of its batch; NULL: taken */
     struct decode_entry entries[DECODE_ENTRIES_MAX]; /* the thread's own */
@@ -246,9 +247,10 @@ void worker_pool_set_server(struct worker_pool *pool, struct decode_server *serv
 void worker_pool_stats(struct worker_pool *pool, struct worker_pool_stats *stats)
 {
     pthread_mutex_lock(&pool->lock);
-    *stats = (struct worker_pool_stats) { .workers = pool->started };
+    *stats =
+        (struct worker_pool_stats) { .workers = pool->started, .running = pool->finished.count };
     for (unsigned i = 0; i < pool->started; i++) {
-        stats->running += pool->workers[i].job != NULL;
+        stats->running += pool->workers[i].busy;
         for (unsigned k = 0; k < pool->workers[i].batch.count; k++)
             stats->waiting += pool->workers[i].rest[k] != NULL;
     }
@@ -475,11 +477,13 @@ static void *work(void *argument)
             pthread_cond_wait(&pool->work, &pool->lock);
         if (pool->stopping)
             break;
+        worker->busy = true;
         server = decode_server_acquire(pool->server);
         pthread_mutex_unlock(&pool->lock);
         run(worker, server);
         decode_server_release(server);
         pthread_mutex_lock(&pool->lock);
+        worker->busy = false;
         if (pool->stopping)
             break;
         batch_give_back(worker);

@@ -43,8 +43,9 @@ void worker_pool_cancel(struct worker_pool *pool, struct load_job *job);
 void worker_pool_raise(struct worker_pool *pool, struct load_job *job, unsigned priority);
 
 struct worker_pool_stats {
-    unsigned workers, running; /* threads; of them with a job */
-    unsigned waiting;          /* jobs that no thread has yet */
+    unsigned workers; /* threads */
+    unsigned running; /* of them with jobs; and jobs that are done and on their way back */
+    unsigned waiting; /* jobs that no thread has yet */
 };
 void worker_pool_stats(struct worker_pool *pool, struct worker_pool_stats *stats);
 
