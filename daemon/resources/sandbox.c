@@ -224,10 +224,10 @@ static int install(const struct program *program, unsigned flags)
 const char *sandbox_guard_name(enum sandbox_guard guard)
 {
     static const char *const names[] = {
-        [SANDBOX_PROCESS] = "a process for each resource",
-        [SANDBOX_SECCOMP] = "a process for each resource under seccomp",
+        [SANDBOX_PROCESS] = "processes of their own",
+        [SANDBOX_SECCOMP] = "processes of their own under seccomp",
         [SANDBOX_ONE_RANGE] =
-            "a process for each resource under seccomp that can write its range only",
+            "processes of their own under seccomp that can write one range at a time",
     };
 
     return names[guard];
