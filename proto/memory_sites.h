@@ -21,14 +21,17 @@
 #define EC_MODULE_PATH_BYTES 200
 #define EC_BUILD_ID_BYTES 20
 
-/* All but the counters is written before ready is stored (release) and never changes again. */
+/* All but modules_until and the counters is written before ready is stored (release) and never changes again. */
 struct ec_site_row {
     alignas(64) _Atomic uint32_t ready; /* 1: whole */
     uint32_t tag;
     uint32_t line;                 /* in file; 0: there is no file */
     uint32_t depth;                /* of frames */
     char file[EC_SITE_FILE_BYTES]; /* the end of its path */
-    uint32_t reserved;
+    /* When a module on its stack is unloaded, how many module rows there were until then: its addresses are
+     * looked for in these, the newest first, and later blocks with the same ones are another site's. 0: all its
+     * modules are still loaded. */
+    _Atomic uint32_t modules_until;
     _Atomic uint64_t allocs;
     _Atomic uint64_t frees;
     _Atomic uint64_t bytes_in;

@@ -157,7 +157,7 @@ static bool passes(const struct ec_client_segment *own, const struct ec_site_rep
     if (filter == NULL || strstr(site->file, filter) != NULL)
         return true;
     for (uint32_t i = 0; i < site->depth; i++)
-        if (ec_module_report_find(own, site->frames[i], &module) &&
+        if (ec_module_report_find(own, site, site->frames[i], &module) &&
             strstr(module.path, filter) != NULL)
             return true;
     return false;
@@ -174,7 +174,7 @@ static void print_leak(const struct ec_client_segment *own, const struct ec_site
         dprintf(fd, " at %s:%" PRIu32, site->file, site->line);
     dprintf(fd, "\n");
     for (uint32_t i = first; i < site->depth; i++)
-        if (ec_module_report_find(own, site->frames[i], &module))
+        if (ec_module_report_find(own, site, site->frames[i], &module))
             dprintf(fd, "    %s 0x%" PRIx64 "\n", module.path, site->frames[i] - module.bias);
         else
             dprintf(fd, "    ? 0x%" PRIx64 "\n", site->frames[i]);

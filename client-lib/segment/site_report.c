@@ -9,7 +9,7 @@ static uint64_t key_of(const struct ec_site_report *site, enum ec_site_order ord
 static void sift(struct ec_site_report *sites, unsigned count, unsigned at,
                  enum ec_site_order order);
 static bool read_module(const struct ec_client_segment *segment, uint32_t row, uint64_t address,
-                        uint32_t *state, struct ec_module_report *module);
+                        struct ec_module_report *module);
 static bool passes_on(const char *path);
 
 /* A heap of the `max` greatest so far, the least of them first; sorted at the end. */
@@ -58,6 +58,7 @@ bool ec_site_report_row(const struct ec_client_segment *segment, uint32_t row,
     site->depth = *(const volatile uint32_t *)&from->depth;
     if (site->depth > EC_SITE_FRAMES)
         site->depth = EC_SITE_FRAMES;
+    site->modules_until = atomic_load_explicit(&from->modules_until, memory_order_relaxed);
     ec_foreign_text(site->file, from->file, sizeof site->file);
     memcpy(site->frames, from->frames, sizeof site->frames);
     frees =
@@ -78,7 +79,8 @@ uint32_t ec_site_report_rows(const struct ec_client_segment *segment)
     return count < EC_SITES_MAX ? count : EC_SITES_MAX;
 }
 
-bool ec_module_report_find(const struct ec_client_segment *segment, uint64_t address,
+bool ec_module_report_find(const struct ec_client_segment *segment,
+                           const struct ec_site_report *site, uint64_t address,
                            struct ec_module_report *module)
 {
     uint32_t count = atomic_load_explicit(&segment->tracking.module_count, memory_order_acquire);
@@ -87,12 +89,12 @@ bool ec_module_report_find(const struct ec_client_segment *segment, uint64_t add
 
     if (count > EC_MODULES_MAX)
         count = EC_MODULES_MAX;
+    if (site->modules_until != 0 && site->modules_until < count)
+        count = site->modules_until;
     while (count-- > 0) {
-        uint32_t state;
-
-        if (!read_module(segment, count, address, &state, module))
+        if (!read_module(segment, count, address, module))
             continue;
-        if (state == EC_MODULE_LOADED)
+        if (!module->is_unloaded || site->modules_until != 0)
             return true;
         if (!was_there)
             unloaded = *module;
@@ -109,7 +111,8 @@ uint32_t ec_site_report_frame(const struct ec_client_segment *segment,
     struct ec_module_report module;
 
     for (uint32_t i = 0; i < site->depth; i++)
-        if (!ec_module_report_find(segment, site->frames[i], &module) || !passes_on(module.path))
+        if (!ec_module_report_find(segment, site, site->frames[i], &module) ||
+            !passes_on(module.path))
             return i;
     return 0;
 }
@@ -153,15 +156,16 @@ static void sift(struct ec_site_report *sites, unsigned count, unsigned at,
 
 /* false: there is none, or the address lies outside of it; then no text is copied. */
 static bool read_module(const struct ec_client_segment *segment, uint32_t row, uint64_t address,
-                        uint32_t *state, struct ec_module_report *module)
+                        struct ec_module_report *module)
 {
     const struct ec_module_row *from = &segment->tracking.modules[row];
-
     /* Acquire: pairs with the release in ec_module_list_update(). */
-    *state = atomic_load_explicit(&from->state, memory_order_acquire);
-    if (*state != EC_MODULE_LOADED && *state != EC_MODULE_UNLOADED)
+    const uint32_t state = atomic_load_explicit(&from->state, memory_order_acquire);
+
+    if (state != EC_MODULE_LOADED && state != EC_MODULE_UNLOADED)
         return false;
     module->row = row;
+    module->is_unloaded = state == EC_MODULE_UNLOADED;
     module->begin = *(const volatile uint64_t *)&from->begin;
     module->end = *(const volatile uint64_t *)&from->end;
     if (address < module->begin || address >= module->end)

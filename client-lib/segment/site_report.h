@@ -15,10 +15,11 @@ struct ec_site_report {
     uint32_t row; /* stays the site's while the segment lives */
     uint32_t tag;
     uint32_t line;
-    uint32_t depth; /* of frames, at most EC_SITE_FRAMES */
-    uint64_t bytes; /* now */
-    uint64_t count; /* live blocks */
-    uint64_t total; /* allocations so far */
+    uint32_t depth;         /* of frames, at most EC_SITE_FRAMES */
+    uint32_t modules_until; /* see struct ec_site_row */
+    uint64_t bytes;         /* now */
+    uint64_t count;         /* live blocks */
+    uint64_t total;         /* allocations so far */
     uint64_t total_bytes;
     char file[EC_SITE_FILE_BYTES]; /* "": the stack is all there is */
     uint64_t frames[EC_SITE_FRAMES];
@@ -40,14 +41,17 @@ uint32_t ec_site_report_rows(const struct ec_client_segment *segment);
 
 struct ec_module_report {
     uint32_t row;
+    bool is_unloaded;
     uint64_t begin, end, bias;
     uint32_t build_id_bytes;
     uint8_t build_id[EC_BUILD_ID_BYTES];
     char path[EC_MODULE_PATH_BYTES];
 };
 
-/* The module that an address lies in: one that is loaded before one that was unloaded. */
-bool ec_module_report_find(const struct ec_client_segment *segment, uint64_t address,
+/* The module that an address of a site lies in: of a site whose modules are all loaded one that is loaded before
+ * one that was unloaded, of another the newest that was there then. */
+bool ec_module_report_find(const struct ec_client_segment *segment,
+                           const struct ec_site_report *site, uint64_t address,
                            struct ec_module_report *module);
 
 /* "malloc" in libc says little: the first frame outside of the libraries that pass allocations on, by

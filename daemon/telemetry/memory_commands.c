@@ -300,7 +300,7 @@ static bool passes(const struct ec_client_segment *segment, const struct ec_site
     if (!filter->present || strstr(site->file, filter->string) != NULL)
         return true;
     for (uint32_t i = 0; i < site->depth; i++)
-        if (ec_module_report_find(segment, site->frames[i], &module) &&
+        if (ec_module_report_find(segment, site, site->frames[i], &module) &&
             strstr(module.path, filter->string) != NULL)
             return true;
     return false;

@@ -17,7 +17,8 @@ static void suspect_allocators(struct ec_json_writer *writer,
 static void suspect_sites(struct ec_json_writer *writer, const struct ec_client_segment *segment,
                           const struct memory_history *history, uint64_t frames_min);
 static void write_frame(struct ec_json_writer *writer, const struct ec_client_segment *segment,
-                        uint64_t address, struct memory_modules *modules);
+                        const struct ec_site_report *site, uint64_t address,
+                        struct memory_modules *modules);
 
 void memory_json_tags(struct ec_json_writer *writer, const struct ec_client_segment *segment,
                       const struct memory_history *history)
@@ -171,7 +172,7 @@ void memory_json_site_place(struct ec_json_writer *writer, const struct ec_clien
     ec_json_member_u64(writer, "frame", frame - first);
     ec_json_member_array(writer, "frames");
     for (uint32_t i = first; i < end; i++)
-        write_frame(writer, segment, site->frames[i], modules);
+        write_frame(writer, segment, site, site->frames[i], modules);
     ec_json_array_end(writer);
 }
 
@@ -191,6 +192,8 @@ void memory_json_modules(struct ec_json_writer *writer, const struct memory_modu
         ec_json_object_begin(writer);
         ec_json_member_string(writer, "path", module->path);
         ec_json_member_string_n(writer, "build_id", build_id, 2 * (size_t)module->build_id_bytes);
+        if (module->is_unloaded)
+            ec_json_member_boolean(writer, "unloaded", true);
         ec_json_object_end(writer);
     }
     ec_json_array_end(writer);
@@ -208,7 +211,7 @@ void memory_where(const struct ec_client_segment *segment, const struct ec_site_
         return;
     }
     address = site->depth == 0 ? 0 : site->frames[ec_site_report_frame(segment, site)];
-    if (!ec_module_report_find(segment, address, &module)) {
+    if (!ec_module_report_find(segment, site, address, &module)) {
         snprintf(where, MEMORY_WHERE_BYTES, "0x%" PRIx64, address);
         return;
     }
@@ -218,13 +221,14 @@ void memory_where(const struct ec_client_segment *segment, const struct ec_site_
 }
 
 static void write_frame(struct ec_json_writer *writer, const struct ec_client_segment *segment,
-                        uint64_t address, struct memory_modules *modules)
+                        const struct ec_site_report *site, uint64_t address,
+                        struct memory_modules *modules)
 {
     struct ec_module_report found;
     unsigned index = 0;
 
     ec_json_object_begin(writer);
-    if (ec_module_report_find(segment, address, &found)) {
+    if (ec_module_report_find(segment, site, address, &found)) {
         while (index < modules->count && modules->module[index].row != found.row)
             index++;
         if (index == modules->count) /* one of EC_MODULES_MAX rows, so there is room */

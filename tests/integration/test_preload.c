@@ -217,14 +217,145 @@ START_TEST(threads_leave_nothing_behind_in_the_counts)
         own_program("preload_program"), "wait", "threads", "200", "wait", NULL
     };
     struct program program = start(at_once, words);
+    const char *line;
+    char params[64];
     int64_t count;
 
     await_ready(&program);
     count = tag_number(program.pid, "malloc", "count");
+    snprintf(params, sizeof params, "{\"client_id\":%d,\"sample_bytes\":1}",
+             (int)reply_number(report_of(program.pid), "result/items/0/client_id"));
+    line = line_client_call(&operator, "memory.observe", params);
+    ck_assert_msg(strstr(line, "cannot be switched while it runs") != NULL, "%s", line);
     tell(&program);
     await_ready(&program);
     /* the C library keeps something of its own for some threads */
     ck_assert_int_lt(tag_number(program.pid, "malloc", "count") - count, 1000);
+    tell(&program);
+    ck_assert_int_eq(end(&program), 0);
+}
+END_TEST
+
+#define CROWD 100
+#define CROWD_BLOCKS 200
+
+/* There are rows for 63: the others count in the last one, together. */
+START_TEST(more_threads_than_there_are_rows_are_counted_to_the_block)
+{
+    const char *options[] = { "--at-once", "--sample", samples[_i], NULL };
+    const char *words[] = {
+        own_program("preload_program"), "wait", "hold", "100", "200", "1000", "wait", NULL
+    };
+    struct program program = start(options, words);
+    int64_t count, bytes;
+
+    await_ready(&program);
+    tell(&program); /* stdin has its buffer only behind this */
+    await_ready(&program);
+    count = tag_number(program.pid, "malloc", "count");
+    bytes = tag_number(program.pid, "malloc", "bytes");
+    tell(&program);
+    await_ready(&program);
+    /* the C library keeps something of its own for some threads, which have ended */
+    ck_assert_int_le(count - tag_number(program.pid, "malloc", "count"),
+                     CROWD * CROWD_BLOCKS + 4 * CROWD);
+    ck_assert_int_ge(count - tag_number(program.pid, "malloc", "count"), CROWD * CROWD_BLOCKS);
+    ck_assert_int_ge(bytes - tag_number(program.pid, "malloc", "bytes"),
+                     CROWD * CROWD_BLOCKS * 1000);
+    tell(&program);
+    ck_assert_int_eq(end(&program), 0);
+}
+END_TEST
+
+/* Whether a site of this many live blocks has this module in its frame; the list of modules follows within a
+ * second. */
+static bool has_site_of(const char *line, const char *module, int64_t count)
+{
+    char path[96];
+
+    for (int i = 0; i < 20; i++) {
+        snprintf(path, sizeof path, "result/items/0/sites/%d/where", i);
+        if (reply_at(line, path).text == NULL)
+            return false;
+        if (strncmp(reply_text(line, path), module, strlen(module)) != 0)
+            continue;
+        snprintf(path, sizeof path, "result/items/0/sites/%d/count", i);
+        if (reply_number(line, path) == count)
+            return true;
+    }
+    return false;
+}
+
+START_TEST(what_a_library_allocated_is_its_own_also_after_it_was_unloaded)
+{
+    static const char *const options[] = { "--at-once", "--sample", "1", NULL };
+    char plugin[4096], late[4096];
+    const char *words[] = { own_program("preload_program"),
+                            "plugin",
+                            plugin,
+                            "300",
+                            "wait",
+                            "unload",
+                            "wait",
+                            "plugin",
+                            late,
+                            "200",
+                            "wait",
+                            NULL };
+    struct program program;
+    const char *line;
+
+    snprintf(plugin, sizeof plugin, "%s/preload_plugin.so", getenv("EC_LIB_DIR"));
+    snprintf(late, sizeof late, "%s/preload_late.so", getenv("EC_LIB_DIR"));
+    program = start(options, words);
+    await_ready(&program);
+    while (!has_site_of(report_of(program.pid), "preload_plugin.so+0x", 300))
+        ;
+    tell(&program);
+    await_ready(&program);
+    do
+        line = report_of(program.pid);
+    while (!line_has(line, "unloaded", "true"));
+    ck_assert(has_site_of(line, "preload_plugin.so+0x", 300));
+    tell(&program);
+    await_ready(&program); /* the next one may lie where that was, with the same addresses */
+    do
+        line = report_of(program.pid);
+    while (!has_site_of(line, "preload_late.so+0x", 200));
+    ck_assert(has_site_of(line, "preload_plugin.so+0x", 300));
+    tell(&program);
+    ck_assert_int_eq(end(&program), 0);
+}
+END_TEST
+
+/* Behind ours, where `run` leaves it, or in front, by way of env. */
+START_TEST(another_library_in_the_place_of_malloc_gets_each_call_too)
+{
+    char other[4096], in_front[8400];
+    const char *words[] = { "env",  in_front, own_program("preload_program"),
+                            "wait", "other",  "blocks",
+                            "1000", "100",    "other",
+                            "wait", NULL };
+    struct program program;
+    int64_t count;
+    int calls;
+
+    snprintf(other, sizeof other, "%s/preload_other.so", getenv("EC_LIB_DIR"));
+    snprintf(in_front, sizeof in_front, "LD_PRELOAD=%s:%s/libengine-core-preload.so", other,
+             getenv("EC_LIB_DIR"));
+    if (_i == 0)
+        setenv("LD_PRELOAD", other, 1);
+    program = start(NULL, _i == 0 ? words + 2 : words);
+    unsetenv("LD_PRELOAD");
+    await_ready(&program);
+    await_attached(program.pid, "preload_program");
+    tell(&program); /* stdin has its buffer by the count below: the line is read before */
+    calls = await_ready(&program);
+    ck_assert_int_ge(await_ready(&program) - calls, 1000);
+    await_ready(&program);
+    count = tag_number(program.pid, "malloc", "count");
+    ck_assert_int_ge(count, 1000);
+    ck_assert_int_lt(tag_number(program.pid, "malloc", "total"), 10000);
     tell(&program);
     ck_assert_int_eq(end(&program), 0);
 }
@@ -576,6 +707,10 @@ static Suite *preload_suite(void)
     tcase_add_loop_test(counted, each_block_of_a_c_program_is_counted, 0, modes);
     tcase_add_loop_test(counted, what_a_program_does_with_its_memory_stays_right, 0, modes);
     tcase_add_test(counted, threads_leave_nothing_behind_in_the_counts);
+    tcase_add_loop_test(counted, more_threads_than_there_are_rows_are_counted_to_the_block, 0,
+                        modes);
+    tcase_add_test(counted, what_a_library_allocated_is_its_own_also_after_it_was_unloaded);
+    tcase_add_loop_test(counted, another_library_in_the_place_of_malloc_gets_each_call_too, 0, 2);
     tcase_add_loop_test(counted, a_cpp_program_is_counted, 0, modes);
     tcase_add_loop_test(counted, python_is_counted, 0, modes);
     tcase_add_loop_test(counted, a_game_server_of_the_distribution_is_counted, 0, modes);

@@ -9,7 +9,10 @@
  *   fork                 the child allocates 1,000 x 1,000 bytes, says so, and waits for a line, too; after
  *                        `close` it looks first whether it has all that the program opened since
  *   exec WORD...         become the program WORD
- *   late LIBRARY         dlopen it
+ *   plugin LIBRARY COUNT dlopen it and call its plugin_allocate()
+ *   unload               dlclose what was loaded last
+ *   other                print "ready COUNT", of the calls that another library in malloc's place counted
+ *   hold THREADS COUNT BYTES   so many threads at once, each with so many blocks; they wait as `wait` does
  *   close                close all descriptors from 3 on, as daemons do
  *   forget COUNT         allocate by way of forget_here(), and lose it
  *   wait                 print "ready PID", go on at a line on stdin
@@ -185,6 +188,78 @@ static void wait_for_line(void)
     CHECK(fgets(line, sizeof line, stdin) != NULL);
 }
 
+static void *plugin;
+
+static void load_plugin(const char *path, unsigned count)
+{
+    void (*allocate)(unsigned);
+    void *found;
+
+    plugin = dlopen(path, RTLD_NOW);
+    CHECK(plugin != NULL);
+    found = dlsym(plugin, "plugin_allocate");
+    CHECK(found != NULL);
+    memcpy(&allocate, &found, sizeof found);
+    allocate(count);
+}
+
+static void ask_other(void)
+{
+    void *found = dlsym(RTLD_DEFAULT, "other_malloc_count");
+    unsigned long (*count)(void);
+
+    CHECK(found != NULL);
+    memcpy(&count, &found, sizeof found);
+    printf("ready %lu\n", count());
+    fflush(stdout);
+}
+
+static struct {
+    unsigned count;
+    size_t bytes;
+    pthread_barrier_t barrier;
+} held;
+
+/* Comes and goes first, at the same time as the others do. */
+static void *hold_blocks(void *context)
+{
+    void **blocks = context;
+
+    for (int round = 0; round < 4; round++) {
+        pthread_barrier_wait(&held.barrier);
+        for (unsigned i = 0; i < held.count; i++)
+            blocks[i] = malloc(held.bytes);
+        if (round == 3)
+            break;
+        for (unsigned i = 0; i < held.count; i++)
+            free(blocks[i]);
+    }
+    pthread_barrier_wait(&held.barrier); /* all have theirs */
+    pthread_barrier_wait(&held.barrier); /* and may give them back */
+    for (unsigned i = 0; i < held.count; i++)
+        free(blocks[i]);
+    return NULL;
+}
+
+static void hold(unsigned thread_count, unsigned count, size_t bytes)
+{
+    static pthread_t running[THREADS_MAX];
+    static void *blocks[THREADS_MAX][1000];
+
+    CHECK(thread_count <= THREADS_MAX && count <= 1000);
+    held.count = count;
+    held.bytes = bytes;
+    CHECK(pthread_barrier_init(&held.barrier, NULL, thread_count + 1) == 0);
+    for (unsigned i = 0; i < thread_count; i++)
+        CHECK(pthread_create(&running[i], NULL, hold_blocks, blocks[i]) == 0);
+    for (int round = 0; round < 5; round++)
+        pthread_barrier_wait(&held.barrier);
+    wait_for_line();
+    pthread_barrier_wait(&held.barrier);
+    for (unsigned i = 0; i < thread_count; i++)
+        pthread_join(running[i], NULL);
+}
+
 static bool has_taken_numbers; /* of the descriptors that were closed */
 
 static void check_descriptors(void)
@@ -246,8 +321,17 @@ int main(int argc, char **argv)
         } else if (strcmp(word, "exec") == 0) {
             execv(argv[at + 1], &argv[at + 1]);
             CHECK(0 && "exec");
-        } else if (strcmp(word, "late") == 0) {
-            CHECK(dlopen(argv[++at], RTLD_NOW) != NULL);
+        } else if (strcmp(word, "plugin") == 0) {
+            load_plugin(argv[at + 1], (unsigned)atoi(argv[at + 2]));
+            at += 2;
+        } else if (strcmp(word, "unload") == 0) {
+            CHECK(dlclose(plugin) == 0);
+        } else if (strcmp(word, "other") == 0) {
+            ask_other();
+        } else if (strcmp(word, "hold") == 0) {
+            hold((unsigned)atoi(argv[at + 1]), (unsigned)atoi(argv[at + 2]),
+                 (size_t)atol(argv[at + 3]));
+            at += 3;
         } else if (strcmp(word, "close") == 0) {
             descriptors_closed();
         } else if (strcmp(word, "forget") == 0) {

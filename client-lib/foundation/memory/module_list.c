@@ -13,8 +13,11 @@ struct pass {
 };
 
 static int look(struct dl_phdr_info *info, size_t bytes, void *context);
-static void take(struct pass *pass, const struct dl_phdr_info *info, uint64_t begin, uint64_t end);
-static int find(const struct pass *pass, uint64_t begin, uint64_t end);
+static void take(struct pass *pass, const struct dl_phdr_info *info,
+                 const struct ec_module_row *module);
+static int find(const struct pass *pass, const struct ec_module_row *module);
+static void end_sites(struct ec_tracking *tracking, const struct ec_module_row *module,
+                      uint32_t rows);
 static void copy_build_id(struct ec_module_row *row, const struct dl_phdr_info *info);
 static void copy_path(struct ec_module_row *row, const char *path, size_t bytes);
 
@@ -22,24 +25,27 @@ bool ec_module_list_update(struct ec_module_list *list)
 {
     struct pass pass = { .list = list, .is_first = true };
     struct ec_tracking *tracking = list->tracking;
-    uint32_t count;
+    const uint32_t count = atomic_load_explicit(&tracking->module_count, memory_order_relaxed);
 
     dl_iterate_phdr(look, &pass);
     if (!pass.has_changed)
         return false;
-    count = atomic_load_explicit(&tracking->module_count, memory_order_relaxed);
-    for (uint32_t i = 0; i < count; i++)
-        if (!pass.seen[i] && atomic_load_explicit(&tracking->modules[i].state,
-                                                  memory_order_relaxed) == EC_MODULE_LOADED)
-            atomic_store_explicit(&tracking->modules[i].state, EC_MODULE_UNLOADED,
-                                  memory_order_release);
+    for (uint32_t i = 0; i < count; i++) {
+        struct ec_module_row *row = &tracking->modules[i];
+
+        if (pass.seen[i] ||
+            atomic_load_explicit(&row->state, memory_order_relaxed) != EC_MODULE_LOADED)
+            continue;
+        end_sites(tracking, row, count);
+        atomic_store_explicit(&row->state, EC_MODULE_UNLOADED, memory_order_release);
+    }
     return true;
 }
 
 static int look(struct dl_phdr_info *info, size_t bytes, void *context)
 {
     struct pass *pass = context;
-    uint64_t begin = UINT64_MAX, end = 0;
+    struct ec_module_row module = { .begin = UINT64_MAX, .bias = info->dlpi_addr };
     int row;
 
     (void)bytes; /* dlpi_adds and dlpi_subs are there since glibc 2.4 */
@@ -55,34 +61,62 @@ static int look(struct dl_phdr_info *info, size_t bytes, void *context)
 
         if (part->p_type != PT_LOAD)
             continue;
-        if (info->dlpi_addr + part->p_vaddr < begin)
-            begin = info->dlpi_addr + part->p_vaddr;
-        if (info->dlpi_addr + part->p_vaddr + part->p_memsz > end)
-            end = info->dlpi_addr + part->p_vaddr + part->p_memsz;
+        if (info->dlpi_addr + part->p_vaddr < module.begin)
+            module.begin = info->dlpi_addr + part->p_vaddr;
+        if (info->dlpi_addr + part->p_vaddr + part->p_memsz > module.end)
+            module.end = info->dlpi_addr + part->p_vaddr + part->p_memsz;
     }
-    row = find(pass, begin, end);
+    copy_build_id(&module, info);
+    row = find(pass, &module);
     if (row >= 0)
         pass->seen[row] = true;
-    else if (end != 0)
-        take(pass, info, begin, end);
+    else if (module.end != 0)
+        take(pass, info, &module);
     pass->is_first = false;
     return 0;
 }
 
-static int find(const struct pass *pass, uint64_t begin, uint64_t end)
+/* Another library may take the very place of one that was unloaded since. */
+static int find(const struct pass *pass, const struct ec_module_row *module)
 {
     const struct ec_tracking *tracking = pass->list->tracking;
     const uint32_t count = atomic_load_explicit(&tracking->module_count, memory_order_relaxed);
 
-    for (uint32_t i = 0; i < count; i++)
-        if (tracking->modules[i].begin == begin && tracking->modules[i].end == end &&
-            atomic_load_explicit(&tracking->modules[i].state, memory_order_relaxed) ==
-                EC_MODULE_LOADED)
+    for (uint32_t i = 0; i < count; i++) {
+        const struct ec_module_row *row = &tracking->modules[i];
+
+        if (row->begin == module->begin && row->end == module->end &&
+            row->build_id_bytes == module->build_id_bytes &&
+            memcmp(row->build_id, module->build_id, sizeof row->build_id) == 0 &&
+            atomic_load_explicit(&row->state, memory_order_relaxed) == EC_MODULE_LOADED)
             return (int)i;
+    }
     return -1;
 }
 
-static void take(struct pass *pass, const struct dl_phdr_info *info, uint64_t begin, uint64_t end)
+/* Its addresses may be another module's from now on. What is sampled at them before this look counts as its own. */
+static void end_sites(struct ec_tracking *tracking, const struct ec_module_row *module,
+                      uint32_t rows)
+{
+    const uint32_t count = atomic_load_explicit(&tracking->site_count, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < count && i < EC_SITES_MAX; i++) {
+        struct ec_site_row *site = &tracking->sites[i];
+
+        /* Acquire: pairs with the release in ec_sites_find(). */
+        if (atomic_load_explicit(&site->ready, memory_order_acquire) != 1 ||
+            atomic_load_explicit(&site->modules_until, memory_order_relaxed) != 0)
+            continue;
+        for (uint32_t frame = 0; frame < site->depth; frame++)
+            if (site->frames[frame] >= module->begin && site->frames[frame] < module->end) {
+                atomic_store_explicit(&site->modules_until, rows, memory_order_relaxed);
+                break;
+            }
+    }
+}
+
+static void take(struct pass *pass, const struct dl_phdr_info *info,
+                 const struct ec_module_row *module)
 {
     struct ec_tracking *tracking = pass->list->tracking;
     const uint32_t count = atomic_load_explicit(&tracking->module_count, memory_order_relaxed);
@@ -94,10 +128,11 @@ static void take(struct pass *pass, const struct dl_phdr_info *info, uint64_t be
         return;
     }
     row = &tracking->modules[count];
-    row->begin = begin;
-    row->end = end;
-    row->bias = info->dlpi_addr;
-    copy_build_id(row, info);
+    row->begin = module->begin;
+    row->end = module->end;
+    row->bias = module->bias;
+    row->build_id_bytes = module->build_id_bytes;
+    memcpy(row->build_id, module->build_id, sizeof row->build_id);
     if (info->dlpi_name[0] != '\0') {
         copy_path(row, info->dlpi_name, strlen(info->dlpi_name));
     } else if (pass->is_first) {

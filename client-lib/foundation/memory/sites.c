@@ -36,7 +36,10 @@ uint32_t ec_sites_find(struct ec_sites *sites, const struct ec_site_key *key)
                 return made;
             }
         }
-        if (sites->hash[found - 1] == hash)
+        /* Relaxed: who has a block of a library that was loaded since has it from its loader. */
+        if (sites->hash[found - 1] == hash &&
+            atomic_load_explicit(&sites->tracking->sites[found - 1].modules_until,
+                                 memory_order_relaxed) == 0)
             return found - 1;
     }
     atomic_fetch_add_explicit(&sites->tracking->lost, 1, memory_order_relaxed);

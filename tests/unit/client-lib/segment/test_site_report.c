@@ -87,27 +87,34 @@ START_TEST(nonsense_is_bounded)
     ck_assert_uint_eq(sites[0].bytes, 4);
     ck_assert_uint_eq(strlen(sites[0].file), EC_SITE_FILE_BYTES - 1);
     ck_assert_int_eq(sites[0].file[0], '?');
-    ck_assert(!ec_module_report_find(segment, 0x1000, &module));
+    ck_assert(!ec_module_report_find(segment, &sites[0], 0x1000, &module));
     segment->tracking.modules[EC_MODULES_MAX - 1].state = EC_MODULE_LOADED;
     segment->tracking.modules[EC_MODULES_MAX - 1].end = UINT64_MAX;
     segment->tracking.modules[EC_MODULES_MAX - 1].build_id_bytes = 4000;
-    ck_assert(ec_module_report_find(segment, 0x1000, &module));
+    sites[0].modules_until = UINT32_MAX;
+    ck_assert(ec_module_report_find(segment, &sites[0], 0x1000, &module));
     ck_assert_uint_eq(module.build_id_bytes, 0);
 }
 END_TEST
 
 START_TEST(a_loaded_module_comes_before_one_that_is_gone)
 {
+    struct ec_site_report site = { .depth = 0 };
     struct ec_module_report module;
 
     put_module(0, 0x1000, 0x2000, "/lib/old.so");
     segment->tracking.modules[0].state = EC_MODULE_UNLOADED;
-    ck_assert(ec_module_report_find(segment, 0x1800, &module));
+    ck_assert(ec_module_report_find(segment, &site, 0x1800, &module));
     ck_assert_str_eq(module.path, "/lib/old.so");
     put_module(1, 0x1000, 0x2000, "/lib/new.so");
-    ck_assert(ec_module_report_find(segment, 0x1800, &module));
+    ck_assert(ec_module_report_find(segment, &site, 0x1800, &module));
     ck_assert_str_eq(module.path, "/lib/new.so");
-    ck_assert(!ec_module_report_find(segment, 0x2000, &module));
+    ck_assert(!module.is_unloaded);
+    ck_assert(!ec_module_report_find(segment, &site, 0x2000, &module));
+    site.modules_until = 1; /* it lost a module when there was but the first */
+    ck_assert(ec_module_report_find(segment, &site, 0x1800, &module));
+    ck_assert_str_eq(module.path, "/lib/old.so");
+    ck_assert(module.is_unloaded);
 }
 END_TEST
 

@@ -51,6 +51,19 @@ START_TEST(a_stack_has_one_row_and_another_has_another)
 }
 END_TEST
 
+START_TEST(a_site_that_lost_a_module_is_found_no_more)
+{
+    const uint32_t row = find(1000, 2000), other = find(3000, 4000);
+    uint32_t next;
+
+    tracking->sites[row].modules_until = 5;
+    next = find(1000, 2000);
+    ck_assert_uint_ne(next, row);
+    ck_assert_uint_eq(find(1000, 2000), next);
+    ck_assert_uint_eq(find(3000, 4000), other);
+}
+END_TEST
+
 START_TEST(tag_file_and_line_part_sites)
 {
     struct ec_site_key key = { .file = "a.c", .line = 1 };
@@ -136,6 +149,7 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, a_stack_has_one_row_and_another_has_another);
+    tcase_add_test(tcase, a_site_that_lost_a_module_is_found_no_more);
     tcase_add_test(tcase, tag_file_and_line_part_sites);
     tcase_add_test(tcase, of_a_long_path_the_end_is_kept);
     tcase_add_test(tcase, a_full_table_loses_samples_and_counts_them);
