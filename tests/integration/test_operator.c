@@ -207,7 +207,7 @@ static void read_twice(FILE *pipe, const char *text)
 
     for (int seen = 0; seen < 2;) {
         ck_assert_ptr_nonnull(fgets(line, sizeof line, pipe));
-        ck_assert_ptr_null(strchr(line, '\033')); /* a pipe is no screen */
+        ck_assert_ptr_null(strchr(line, '\033')); /* a pipe is no screen, and gets JSON */
         seen += strstr(line, text) != NULL;
     }
 }
@@ -223,7 +223,7 @@ START_TEST(a_report_is_shown_again_and_again_until_its_reader_or_the_daemon_goes
              engine.socket_path);
     pipe = popen(command, "re");
     ck_assert_ptr_nonnull(pipe);
-    read_twice(pipe, "REQUESTED");
+    read_twice(pipe, "\"requested_bytes\":");
     status = pclose(pipe); /* it ends at its next line */
     ck_assert_msg(WIFSIGNALED(status) ? WTERMSIG(status) == SIGPIPE : WEXITSTATUS(status) == 1,
                   "%d", status);
