@@ -33,7 +33,7 @@ struct play {
     uint64_t used_bytes, capacity_bytes;
     uint64_t small_bytes; /* S3-FIFO */
     uint64_t left_bytes;  /* S3-FIFO: that ever left the small queue */
-    uint64_t hand;        /* SIEVE: entered of the last one looked at */
+    uint64_t hand;        /* SIEVE: entered of the one to look at next; 0: the oldest */
 };
 
 typedef uint32_t victim_fn(struct play *play);
@@ -184,7 +184,7 @@ static uint32_t victim_lru(struct play *play)
     return best;
 }
 
-/* The oldest one that entered behind `after`, of one queue or of both. */
+/* The oldest one that entered behind `after`, of one queue or of both; NONE when there is no such. */
 static uint32_t oldest(const struct play *play, uint64_t after, bool small, bool main)
 {
     uint32_t best = NONE;
@@ -199,16 +199,15 @@ static uint32_t oldest(const struct play *play, uint64_t after, bool small, bool
     return best;
 }
 
+/* The hand stands on one that is there, since only it takes anybody away. Behind the youngest it begins
+ * again with the oldest, not with whoever comes next. */
 static uint32_t victim_sieve(struct play *play)
 {
     for (;;) {
-        uint32_t at = oldest(play, play->hand, true, true);
+        uint32_t at = oldest(play, play->hand > 0 ? play->hand - 1 : 0, true, true);
+        uint32_t next = oldest(play, play->items[at].entered, true, true);
 
-        if (at == NONE) { /* behind the youngest: from the oldest again */
-            play->hand = 0;
-            continue;
-        }
-        play->hand = play->items[at].entered;
+        play->hand = next != NONE ? play->items[next].entered : 0;
         if (!play->items[at].visited)
             return at;
         play->items[at].visited = false;

@@ -48,6 +48,8 @@ int verb_resources_record(struct ctl *ctl, const struct verb_input *input)
     if (input->options[0] != NULL && !verb_number(input->options[0], 1, 1000000, &seconds))
         rc = ctl_fail(EXIT_USAGE, "resources record: --seconds is \"%s\", expected 1..1000000",
                       input->options[0]);
+    if (rc == EXIT_DONE) /* from here on; there is nothing to write yet */
+        rc = record_page(ctl, &recording, &since);
     if (rc == EXIT_DONE && (recording.file = fopen(input->arguments[0], "we")) == NULL)
         rc = ctl_fail(EXIT_ANSWERED_ERROR, "resources record: %s: %s", input->arguments[0],
                       strerror(errno));
@@ -155,6 +157,8 @@ static int record_page(struct ctl *ctl, struct recording *recording, double *sin
         }
         json_answer_finish(&answer);
     } while (rc == EXIT_DONE && *since != before && before >= 0);
+    if (recording->file != NULL)
+        fflush(recording->file); /* what was recorded stays, however this program ends */
     return rc;
 }
 
