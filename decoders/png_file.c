@@ -1,39 +1,25 @@
 /* png_file.c - libpng does the work. */
 #include "decoders/png_file.h"
 
-#include <errno.h>
 #include <png.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "foundation/error.h"
 
 static int write_rows(FILE *file, const struct png_file_image *image, int colours,
                       struct ec_error *why);
 
-int png_file_write(const char *path, const struct png_file_image *image, struct ec_error *why)
+int png_file_write(FILE *file, const struct png_file_image *image, struct ec_error *why)
 {
     static const int colours[] = { 0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA,
                                    PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGBA };
-    FILE *file;
-    int rc;
 
     if (image->channels < 1 || image->channels > 4 || image->width == 0 || image->height == 0 ||
         image->width > PNG_UINT_31_MAX || image->height > PNG_UINT_31_MAX ||
         image->stride / image->channels < image->width)
         return ec_fail(why, EC_ERR_PARAM, "%u x %u pixels of %u channels are no PNG", image->width,
                        image->height, image->channels);
-    file = fopen(path, "wbe");
-    if (file == NULL)
-        return ec_fail(why, EC_ERR_SYSTEM, "%s: %s", path, strerror(errno));
-    rc = write_rows(file, image, colours[image->channels], why);
-    if (fclose(file) != 0 && rc == EC_OK)
-        rc = ec_fail(why, EC_ERR_SYSTEM, "%s", strerror(errno));
-    if (rc == EC_OK)
-        return EC_OK;
-    unlink(path);
-    return ec_error_prefix(why, rc, "%s", path);
+    return write_rows(file, image, colours[image->channels], why);
 }
 
 static void on_error(png_structp png, png_const_charp text)

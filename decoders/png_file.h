@@ -5,6 +5,7 @@
 #define ENGINE_CORE_DECODERS_PNG_FILE_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 #include <engine-core/error.h>
 
@@ -15,10 +16,10 @@ struct png_file_image {
     uint32_t stride;   /* bytes from row to row */
 };
 
-/* A file that cannot be completed is removed.
+/* Write into a file that the caller opened and closes; its end tells whether all was written.
  *
  * Returns EC_OK, EC_ERR_PARAM (sizes that PNG does not have), EC_ERR_SYSTEM (it cannot be written) or
  * EC_ERR_MEMORY. */
-int png_file_write(const char *path, const struct png_file_image *image, struct ec_error *why);
+int png_file_write(FILE *file, const struct png_file_image *image, struct ec_error *why);
 
 #endif

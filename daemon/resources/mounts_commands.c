@@ -29,8 +29,14 @@ int cmd_resource_mount(struct request *request)
     const struct search_mount mount = { params->path.string, params->at.string };
     struct resources *resources = request->services->resources;
     struct mount_waiter *waiter;
-    int rc = mounts_may_add(resources->mounts, &mount, request->why);
+    int rc;
 
+    if (!params->path.present) {
+        if (!request_would(request, "show the search path"))
+            mounts_write(resources, request->result);
+        return EC_OK;
+    }
+    rc = mounts_may_add(resources->mounts, &mount, request->why);
     if (rc < 0)
         return rc;
     if (request_would(request, rc == EC_AGAIN ? "mount %s at %s" : "find %s mounted at %s already",

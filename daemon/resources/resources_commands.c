@@ -7,6 +7,7 @@
 #include "clients/clients.h"
 #include "daemon/log.h"
 #include "daemon/request.h"
+#include "proto/tables/nearest.h"
 #include "resources/directory_writer.h"
 #include "resources/gpu.h"
 #include "resources/hot_reload.h"
@@ -16,7 +17,8 @@
 #include "resources/use_trace.h"
 #include "segment/references.h"
 
-#define PAGE_BYTES (400u << 10) /* of each of two lists in an answer of at most 1 MiB */
+#define NEAREST_LETTERS_MAX (1u << 20) /* compared with one another for a message: a few ms */
+#define PAGE_BYTES (400u << 10)        /* of each of two lists in an answer of at most 1 MiB */
 
 /* Where the lists of an answer begin and end. */
 struct page {
@@ -32,6 +34,11 @@ static int manifest_define(struct request *request);
 static void evict_plan_write(struct request *request, uint32_t evictable, uint64_t bytes);
 static int group_required(struct request *request, const char *name, struct group **group);
 static int resource_required(struct request *request, const char *name, struct resource **resource);
+static int group_unknown(struct resources *resources, const char *name, struct ec_error *why);
+static int resource_unknown(struct resources *resources, const char *name, struct ec_error *why);
+static bool offer(struct ec_nearest *nearest, const char *known, size_t *letters);
+static int name_unknown(const char *what, const struct ec_nearest *nearest, struct ec_error *why);
+static int state_check(const char *state, struct ec_error *why);
 static void holders_write(struct resources *resources, const struct group *group,
                           struct ec_json_writer *writer);
 static int page_begin(struct resources *resources, const char *after, struct page *page,
@@ -51,7 +58,10 @@ static void item_old_write(struct resources *resources, const struct resource *r
                            struct ec_json_writer *writer);
 static void group_write(struct resources *resources, const struct group *group,
                         struct ec_json_writer *writer);
-static void kept_write(const struct resource *resource, struct ec_json_writer *writer);
+static void evicted_write(struct resources *resources, uint32_t count,
+                          struct ec_json_writer *writer);
+static const char *kept_reason(struct resources *resources, const struct resource *resource,
+                               char *held, size_t bytes);
 
 static const char *const resource_state_names[] = {
     [EC_RESOURCE_UNLOADED] = "unloaded", [EC_RESOURCE_LOADING] = "loading",
@@ -242,6 +252,8 @@ int cmd_resource_list(struct request *request)
     }
     if (params->group.present)
         rc = group_required(request, params->group.string, &page.only);
+    if (rc == EC_OK && page.state != NULL)
+        rc = state_check(page.state, request->why);
     if (rc == EC_OK)
         rc = page_begin(resources, params->after.present ? params->after.string : NULL, &page,
                         request->why);
@@ -377,18 +389,47 @@ int cmd_resource_evict(struct request *request)
     rc = freeing_defer(resources->freeing, request, &result);
     ec_json_object_begin(result);
     ec_json_member_u64(result, "freed_bytes", freed);
-    ec_json_member_array(result, "evicted");
-    for (uint32_t i = 0; i < evictable; i++)
-        if (resources->batch[i]->verdict == VERDICT_FREED)
-            ec_json_string(result, resources->batch[i]->name);
-    ec_json_array_end(result);
-    ec_json_member_array(result, "kept");
-    for (uint32_t i = 0; i < count; i++)
-        kept_write(resources->batch[i], result);
-    ec_json_array_end(result);
+    evicted_write(resources, count, result);
     ec_json_object_end(result);
     evict_announce(resources, NULL);
     return rc;
+}
+
+/* What became of the batch. Names as far as there is room, and how many there are. */
+static void evicted_write(struct resources *resources, uint32_t count,
+                          struct ec_json_writer *writer)
+{
+    size_t begin = writer->bytes;
+    uint32_t evicted = 0, kept = 0;
+
+    ec_json_member_array(writer, "evicted");
+    for (uint32_t i = 0; i < count; i++) {
+        if (resources->batch[i]->verdict != VERDICT_FREED)
+            continue;
+        evicted++;
+        if (writer->bytes - begin < PAGE_BYTES)
+            ec_json_string(writer, resources->batch[i]->name);
+    }
+    ec_json_array_end(writer);
+    begin = writer->bytes;
+    ec_json_member_array(writer, "kept");
+    for (uint32_t i = 0; i < count; i++) {
+        char held[64 + CLIENT_NAME_BYTES];
+        const char *reason = kept_reason(resources, resources->batch[i], held, sizeof held);
+
+        if (reason == NULL)
+            continue;
+        kept++;
+        if (writer->bytes - begin < PAGE_BYTES) {
+            ec_json_object_begin(writer);
+            ec_json_member_string(writer, "name", resources->batch[i]->name);
+            ec_json_member_string(writer, "reason", reason);
+            ec_json_object_end(writer);
+        }
+    }
+    ec_json_array_end(writer);
+    ec_json_member_u64(writer, "evicted_count", evicted);
+    ec_json_member_u64(writer, "kept_count", kept);
 }
 
 /* The candidates that would go for so many bytes, those that would go first in front. */
@@ -404,7 +445,7 @@ static void evict_plan_write(struct request *request, uint32_t evictable, uint64
                         "evict %u resources, %" PRIu64 " bytes, if nobody takes them before", count,
                         freed);
     ec_json_member_array(request->result, "evicted");
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < count && request->result->bytes < PAGE_BYTES; i++)
         ec_json_string(request->result, resources->batch[i]->name);
     ec_json_array_end(request->result);
     ec_json_object_end(request->result);
@@ -414,16 +455,81 @@ static int group_required(struct request *request, const char *name, struct grou
 {
     *group = groups_find(request->services->resources, name);
     if (*group == NULL)
-        return ec_fail(request->why, EC_ERR_NOT_FOUND, "group %s is not defined", name);
+        return group_unknown(request->services->resources, name, request->why);
     return EC_OK;
+}
+
+static int group_unknown(struct resources *resources, const char *name, struct ec_error *why)
+{
+    const struct resource *resource = resource_find(resources, name);
+    struct group *group, *next;
+    struct ec_nearest nearest;
+    size_t letters = 0;
+
+    if (resource != NULL)
+        return ec_fail(why, EC_ERR_NOT_FOUND,
+                       "group %s is not defined; it is a resource of group %s", name,
+                       resource->group_count > 0 ? resource->groups[0]->name : "-");
+    ec_nearest_init(&nearest, name, strlen(name));
+    HASH_ITER(hh, resources->groups, group, next)
+    {
+        if (!offer(&nearest, group->name, &letters))
+            break;
+    }
+    return name_unknown("group", &nearest, why);
+}
+
+static int resource_unknown(struct resources *resources, const char *name, struct ec_error *why)
+{
+    struct ec_nearest nearest;
+    size_t letters = 0;
+
+    if (groups_find(resources, name) != NULL)
+        return ec_fail(why, EC_ERR_NOT_FOUND, "resource %s is not defined; it is a group", name);
+    ec_nearest_init(&nearest, name, strlen(name));
+    for (uint32_t i = 0; i < EC_RESOURCES_MAX; i++)
+        if (resources->by_index[i] != NULL &&
+            !offer(&nearest, resources->by_index[i]->name, &letters))
+            break;
+    return name_unknown("resource", &nearest, why);
+}
+
+/* false: enough was compared for one message. */
+static bool offer(struct ec_nearest *nearest, const char *known, size_t *letters)
+{
+    size_t bytes = strlen(known);
+
+    if (bytes > 2 * nearest->bytes || nearest->bytes > 2 * bytes)
+        return true; /* too far in any case */
+    *letters += bytes * nearest->bytes;
+    ec_nearest_offer(nearest, known);
+    return *letters < NEAREST_LETTERS_MAX;
+}
+
+static int name_unknown(const char *what, const struct ec_nearest *nearest, struct ec_error *why)
+{
+    if (nearest->best == NULL)
+        return ec_fail(why, EC_ERR_NOT_FOUND, "%s %s is not defined", what, nearest->name);
+    return ec_fail(why, EC_ERR_NOT_FOUND, "%s %s is not defined, did you mean %s?", what,
+                   nearest->name, nearest->best);
 }
 
 static int resource_required(struct request *request, const char *name, struct resource **resource)
 {
     *resource = resource_find(request->services->resources, name);
     if (*resource == NULL)
-        return ec_fail(request->why, EC_ERR_NOT_FOUND, "resource %s is not defined", name);
+        return resource_unknown(request->services->resources, name, request->why);
     return EC_OK;
+}
+
+static int state_check(const char *state, struct ec_error *why)
+{
+    for (size_t i = 0; i < sizeof resource_state_names / sizeof resource_state_names[0]; i++)
+        if (strcmp(resource_state_names[i], state) == 0)
+            return EC_OK;
+    return ec_fail(why, EC_ERR_PARAM,
+                   "state is %s, expected unloaded, loading, ready, evicting, evicted or failed",
+                   state);
 }
 
 /* ---- pages ---- */
@@ -522,6 +628,7 @@ static void holders_write(struct resources *resources, const struct group *group
             continue;
         ec_json_object_begin(writer);
         ec_json_member_u64(writer, "client_id", client->id);
+        ec_json_member_string(writer, "client", client->name);
         ec_json_member_u64(writer, "hard_refs", held);
         ec_json_object_end(writer);
     }
@@ -548,8 +655,7 @@ static void item_write(struct resources *resources, const struct resource *resou
     ec_json_member_u64(writer, "soft_refs", resource_soft_refs(resources, resource));
     item_clients_write(resources, resource, writer);
     ec_json_member_string(writer, "residency", residency_name(resource_residency(resource)));
-    ec_json_member_i64(writer, "last_use_ns",
-                       usage->last_ns != 0 ? usage->last_ns : usage->loaded_ns);
+    ec_json_member_i64(writer, "last_use_ns", usage->last_ns);
     ec_json_member_i64(writer, "previous_use_ns", usage->previous_ns);
     ec_json_member_u64(writer, "uses", usage->count);
     ec_json_member_i64(writer, "load_ns", usage->load_ns);
@@ -586,6 +692,7 @@ static void item_clients_write(struct resources *resources, const struct resourc
             continue;
         ec_json_object_begin(writer);
         ec_json_member_u64(writer, "client_id", client->id);
+        ec_json_member_string(writer, "client", client->name);
         ec_json_member_u64(writer, "hard_refs", hard);
         ec_json_member_u64(writer, "soft_refs", soft);
         ec_json_object_end(writer);
@@ -673,38 +780,30 @@ static void traced_write(struct resources *resources, uint64_t since, uint64_t e
     ec_json_array_end(writer);
 }
 
-/* A resource that was looked at and stayed, with the reason. What was not looked at, because enough was
- * free before, is not named. */
-static void kept_write(const struct resource *resource, struct ec_json_writer *writer)
+/* Why a resource that was looked at stayed; NULL: it went, or was not looked at because enough was free
+ * before. held is room for a text. */
+static const char *kept_reason(struct resources *resources, const struct resource *resource,
+                               char *held, size_t bytes)
 {
-    char held[48];
-    const char *reason;
+    const struct client *holder;
 
     switch (resource->verdict) {
     case VERDICT_HELD:
-        snprintf(held, sizeof held, "held by client %u", resource->verdict_client);
-        reason = held;
-        break;
+        holder = clients_find(resources->services->clients, resource->verdict_client);
+        snprintf(held, bytes, "held by client %u (%s)", resource->verdict_client,
+                 holder != NULL ? holder->name : "gone");
+        return held;
     case VERDICT_PINNED:
-        reason = "pinned";
-        break;
+        return "pinned";
     case VERDICT_SHARED:
-        reason = "needed by another group";
-        break;
+        return "needed by another group";
     case VERDICT_AWAITED:
-        reason = "needed by a group that is loading";
-        break;
+        return "needed by a group that is loading";
     case VERDICT_RETURNING:
-        reason = "clients of the last run may come back and hold it";
-        break;
+        return "clients of the last run may come back and hold it";
     case VERDICT_FAILED:
-        reason = "membarrier failed";
-        break;
+        return "membarrier failed";
     default:
-        return;
+        return NULL;
     }
-    ec_json_object_begin(writer);
-    ec_json_member_string(writer, "name", resource->name);
-    ec_json_member_string(writer, "reason", reason);
-    ec_json_object_end(writer);
 }

@@ -186,7 +186,7 @@ START_TEST(what_is_held_is_kept_and_its_holder_named)
     resource = asset_hold(client, "a.png", NULL);
     reply = asset_call(&assets, "resource.evict", "{\"group\":\"all\"}");
     asset_text(reply, "result/kept/0/name", "a.png");
-    snprintf(reason, sizeof reason, "held by client %u", ec_client_id(client));
+    snprintf(reason, sizeof reason, "held by client %u (game)", ec_client_id(client));
     asset_text(reply, "result/kept/0/reason", reason);
     ck_assert_ptr_null(reply_at(reply, "result/kept/1").text);
     ck_assert_int_eq(reply_number(reply, "result/freed_bytes"), 4 * 4096);

@@ -1,15 +1,13 @@
 /* What games use is recorded from a real daemon, and policies are tried on the recording. */
 #include <check.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "foundation/real_time.h"
 #include "support/asset_daemon.h"
-#include "support/game.h"
+#include "support/engine_ctl.h"
 #include "support/reply.h"
 
 #define NAMES 6
@@ -17,7 +15,8 @@
 #define BYTES 8192 /* of a file of 5,000, in memory */
 
 static struct asset_daemon assets;
-static char trace[160], output[160];
+static struct engine_ctl ctl;
+static char trace[160];
 
 /* Each letter is a use of the file of this name; a capital a soft reference. a, b are used again and
  * again, and a walk comes between. */
@@ -28,7 +27,7 @@ static void start(void)
     assets = (struct asset_daemon) { 0 };
     asset_daemon_start(&assets, NULL);
     snprintf(trace, sizeof trace, "%s/evening.trace", assets.process.directory);
-    snprintf(output, sizeof output, "%s/output", assets.process.directory);
+    engine_ctl_open(&ctl, &assets.process);
     for (unsigned i = 0; i < NAMES; i++) {
         char name[2] = { (char)('a' + i), '\0' }, bytes[5000];
 
@@ -41,34 +40,12 @@ static void start(void)
     asset_load(&assets, "g");
 }
 
-/* The words of an engine-ctl run; its output goes into the file. */
-static int engine_ctl(const struct game_side *side)
-{
-    const char *const *words = side->context;
-    const char *argv[12] = { "engine-ctl" };
-    char program[4096];
-    int fd = open(output, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
-
-    GAME_CHECK(fd >= 0 && dup2(fd, STDOUT_FILENO) >= 0 && dup2(fd, STDERR_FILENO) >= 0);
-    for (unsigned i = 0; words[i] != NULL; i++)
-        argv[i + 1] = words[i];
-    snprintf(program, sizeof program, "%s/engine-ctl", getenv("EC_BIN_DIR"));
-    execv(program, (char *const *)(uintptr_t)argv);
-    return 127;
-}
-
-#define CTL(...) game_start(engine_ctl, (const char *const[]) { __VA_ARGS__, NULL })
-
-/* The whole file; "" when there is none. */
-static const char *text_of(const char *path)
+/* The recording so far. */
+static const char *recorded(void)
 {
     static char text[65536];
-    FILE *file = fopen(path, "re");
-    size_t bytes = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
 
-    text[bytes] = '\0';
-    if (file != NULL)
-        fclose(file);
+    text_read(trace, text, sizeof text);
     return text;
 }
 
@@ -76,7 +53,7 @@ static void await_begin(void)
 {
     int64_t deadline_ns = ec_real_ns() + GAME_WAIT_NS;
 
-    while (strstr(text_of(trace), "resource trace 1\n") == NULL)
+    while (strstr(recorded(), "resource trace 1\n") == NULL)
         ck_assert_int_lt(ec_real_ns(), deadline_ns);
 }
 
@@ -147,13 +124,11 @@ static unsigned lru_hits(void)
 static void assert_replay(void)
 {
     char room[16], path[64];
-    struct game replay;
     const char *text;
 
     snprintf(room, sizeof room, "%d", ROOM_NAMES * BYTES);
-    replay = CTL("--socket", "/nowhere", "--json", "resources", "replay", trace, "--bytes", room);
-    ck_assert_int_eq(game_end(&replay), 0);
-    text = text_of(output);
+    ck_assert_int_eq(ENGINE_CTL(&ctl, "--json", "resources", "replay", trace, "--bytes", room), 0);
+    text = ctl.text;
     ck_assert_int_eq(reply_number(text, "uses"), sizeof order - 2); /* one is a wish */
     ck_assert_int_eq(reply_number(text, "resources"), NAMES);
     ck_assert_int_eq(reply_number(text, "bytes"), NAMES * BYTES);
@@ -176,14 +151,14 @@ START_TEST(what_games_use_is_recorded_in_order_and_played_again)
     struct game record;
 
     start();
-    record = CTL("--socket", assets.process.socket_path, "--json", "resources", "record", trace);
+    record = ENGINE_CTL_START(&ctl, "--json", "resources", "record", trace);
     await_begin();
     use_all();
     ck_assert_int_eq(kill(record.pid, SIGINT), 0);
-    ck_assert_int_eq(game_end(&record), 0);
-    ck_assert_int_eq(reply_number(text_of(output), "uses"), sizeof order - 1);
-    ck_assert_int_eq(reply_number(text_of(output), "lost"), 0);
-    letters_of(text_of(trace), letters, names);
+    ck_assert_int_eq(engine_ctl_end(&ctl, &record), 0);
+    ck_assert_int_eq(reply_number(ctl.text, "uses"), sizeof order - 1);
+    ck_assert_int_eq(reply_number(ctl.text, "lost"), 0);
+    letters_of(recorded(), letters, names);
     ck_assert_str_eq(letters, order);
     assert_replay();
     asset_daemon_stop(&assets);
@@ -192,22 +167,16 @@ END_TEST
 
 START_TEST(a_recording_that_cannot_begin_changes_no_file)
 {
-    struct game record;
-
     start();
     asset_file(&assets, "kept", "what was there", 14);
     snprintf(trace, sizeof trace, "%s/kept", assets.folder);
-    record = CTL("--socket", "/nowhere", "resources", "record", trace);
-    ck_assert_int_eq(game_end(&record), 3);
-    ck_assert_str_eq(text_of(trace), "what was there");
-    record = CTL("--socket", assets.process.socket_path, "resources", "record", trace, "--seconds",
-                 "never");
-    ck_assert_int_eq(game_end(&record), 2);
-    ck_assert_ptr_nonnull(strstr(text_of(output), "--seconds is \"never\""));
-    ck_assert_str_eq(text_of(trace), "what was there");
-    record = CTL("resources", "replay", trace);
-    ck_assert_int_eq(game_end(&record), 1);
-    ck_assert_ptr_nonnull(strstr(text_of(output), "does not begin like a resource trace"));
+    ck_assert_int_eq(ENGINE_CTL(&ctl, "--socket", "/nowhere", "resources", "record", trace), 3);
+    ck_assert_str_eq(recorded(), "what was there");
+    ck_assert_int_eq(ENGINE_CTL(&ctl, "resources", "record", trace, "--seconds", "never"), 2);
+    ck_assert_ptr_nonnull(strstr(ctl.text, "--seconds is \"never\""));
+    ck_assert_str_eq(recorded(), "what was there");
+    ck_assert_int_eq(ENGINE_CTL(&ctl, "resources", "replay", trace), 1);
+    ck_assert_ptr_nonnull(strstr(ctl.text, "does not begin like a resource trace"));
     asset_daemon_stop(&assets);
 }
 END_TEST

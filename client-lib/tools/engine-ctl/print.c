@@ -7,7 +7,8 @@
 
 static size_t columns_of(const char *text);
 static size_t width_of(const struct table *table, size_t column);
-static void print_row(const struct table *table, FILE *out, const char *const *cells);
+static void print_row(const struct table *table, const size_t *widths, FILE *out,
+                      const char *const *cells);
 static void print_padded(FILE *out, const char *text, size_t width, bool right, bool last);
 
 void table_cell(struct table *table, const char *format, ...)
@@ -30,16 +31,19 @@ void table_cell(struct table *table, const char *format, ...)
 
 void table_print(struct table *table, FILE *out, bool colours)
 {
-    const char *titles[16] = { NULL };
+    const char *titles[TABLE_COLUMNS_MAX] = { NULL };
+    size_t widths[TABLE_COLUMNS_MAX];
 
-    for (size_t i = 0; i < table->column_count; i++)
+    for (size_t i = 0; i < table->column_count; i++) {
         titles[i] = table->columns[i].title;
+        widths[i] = width_of(table, i);
+    }
     fputs(style_on(STYLE_BOLD, colours), out);
-    print_row(table, out, titles);
+    print_row(table, widths, out, titles);
     fputs(style_off(colours), out);
     fputc('\n', out);
     for (size_t i = 0; i + table->column_count <= table->cell_count; i += table->column_count) {
-        print_row(table, out, (const char *const *)table->cells + i);
+        print_row(table, widths, out, (const char *const *)table->cells + i);
         fputc('\n', out);
     }
     for (size_t i = 0; i < table->cell_count; i++)
@@ -163,11 +167,12 @@ static size_t width_of(const struct table *table, size_t column)
     return width;
 }
 
-static void print_row(const struct table *table, FILE *out, const char *const *cells)
+static void print_row(const struct table *table, const size_t *widths, FILE *out,
+                      const char *const *cells)
 {
     for (size_t i = 0; i < table->column_count; i++) {
         fputs(i == 0 ? "" : "  ", out);
-        print_padded(out, cells[i], width_of(table, i), table->columns[i].right,
+        print_padded(out, cells[i], widths[i], table->columns[i].right,
                      i + 1 == table->column_count);
     }
 }

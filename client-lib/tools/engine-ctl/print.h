@@ -23,6 +23,8 @@ struct column {
     bool right; /* numbers */
 };
 
+#define TABLE_COLUMNS_MAX 16
+
 struct table {
     const struct column *columns;
     size_t column_count;

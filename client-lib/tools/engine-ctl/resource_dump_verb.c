@@ -1,10 +1,13 @@
 /* engine-ctl resources dump: what is in memory, as a file. */
+#include "engine-ctl/json_read.h"
 #include "engine-ctl/print.h"
 #include "engine-ctl/verb.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <engine-core/client.h>
@@ -15,7 +18,10 @@
 static int dump(struct ctl *ctl, struct ec_client *client, const struct verb_input *input);
 static int write_view(const struct ec_resource_view *view, uint32_t level, const char *path,
                       struct ec_error *why);
-static int write_bytes(const char *path, const void *bytes, size_t count, struct ec_error *why);
+static int write_image(FILE *file, const struct ec_resource_view *view, uint32_t index,
+                       struct ec_error *why);
+static int write_failed(const char *path, struct ec_error *why);
+static bool name_is_unknown(struct ec_client *client, const char *name, struct ec_error *why);
 static const char *not_there(int rc);
 
 /* It reads the memory that games map, as a game does; nothing is copied on the way. */
@@ -52,6 +58,8 @@ static int dump(struct ctl *ctl, struct ec_client *client, const struct verb_inp
     rc = ec_resource_find(client, name, &resource);
     if (rc == EC_OK)
         rc = ec_resource_acquire(client, resource, &view);
+    if (rc == EC_ERR_NOT_FOUND && name_is_unknown(client, name, &why))
+        return ctl_fail(EXIT_ANSWERED_ERROR, "resources dump: %s", why.text);
     if (rc != EC_OK)
         return ctl_fail(EXIT_ANSWERED_ERROR, "resources dump: %s %s", name, not_there(rc));
     rc = write_view(&view, (uint32_t)level, path, &why);
@@ -69,44 +77,65 @@ static int dump(struct ctl *ctl, struct ec_client *client, const struct verb_inp
     return ctl_flush();
 }
 
-/* Images become PNG; everything else goes out byte by byte. */
+/* Images become PNG; everything else goes out byte by byte. A file that could not be completed is removed,
+ * but nothing that is no file: a pipe, a terminal or a device stays. */
 static int write_view(const struct ec_resource_view *view, uint32_t level, const char *path,
                       struct ec_error *why)
 {
-    struct ec_resource_level at;
-    struct png_file_image image;
+    struct stat status = { 0 };
+    FILE *file;
+    int rc;
 
-    if (view->content != EC_RESOURCE_IMAGE)
-        return write_bytes(path, view->data, view->bytes, why);
-    at = ec_resource_level(view, level);
-    image = (struct png_file_image) { .pixels = at.data,
-                                      .width = at.width,
-                                      .height = at.height,
-                                      .channels = view->channels,
-                                      .stride = at.stride };
-    if (at.data == NULL) {
-        snprintf(why->text, sizeof why->text, "it has %u levels", view->levels);
+    if (view->content == EC_RESOURCE_IMAGE && level >= view->levels) {
+        snprintf(why->text, sizeof why->text, "it has %u levels, from 0 on", view->levels);
         return EC_ERR_PARAM;
     }
-    return png_file_write(path, &image, why);
+    file = fopen(path, "wbe");
+    if (file == NULL)
+        return write_failed(path, why);
+    fstat(fileno(file), &status);
+    rc = view->content == EC_RESOURCE_IMAGE ? write_image(file, view, level, why)
+         : fwrite(view->data, 1, view->bytes, file) == view->bytes ? EC_OK
+                                                                   : write_failed(path, why);
+    if (fclose(file) != 0 && rc == EC_OK)
+        rc = write_failed(path, why);
+    if (rc != EC_OK && S_ISREG(status.st_mode))
+        unlink(path);
+    return rc;
 }
 
-static int write_bytes(const char *path, const void *bytes, size_t count, struct ec_error *why)
+static int write_image(FILE *file, const struct ec_resource_view *view, uint32_t index,
+                       struct ec_error *why)
 {
-    FILE *file = fopen(path, "wbe");
-    bool whole = file != NULL && fwrite(bytes, 1, count, file) == count;
-    int error = errno;
+    struct ec_resource_level level = ec_resource_level(view, index);
+    const struct png_file_image image = { .pixels = level.data,
+                                          .width = level.width,
+                                          .height = level.height,
+                                          .channels = view->channels,
+                                          .stride = level.stride };
 
-    if (file != NULL && fclose(file) != 0 && whole) {
-        whole = false;
-        error = errno;
-    }
-    if (whole)
-        return EC_OK;
-    if (file != NULL)
-        unlink(path);
-    snprintf(why->text, sizeof why->text, "%s: %s", path, strerror(error));
+    return png_file_write(file, &image, why);
+}
+
+static int write_failed(const char *path, struct ec_error *why)
+{
+    snprintf(why->text, sizeof why->text, "%s: %s", path, strerror(errno));
     return EC_ERR_SYSTEM;
+}
+
+/* The daemon knows which name may be meant, and says so. */
+static bool name_is_unknown(struct ec_client *client, const char *name, struct ec_error *why)
+{
+    cJSON *params = cJSON_CreateObject();
+    char *text, *result = NULL;
+    int rc;
+
+    cJSON_AddStringToObject(params, "name", name);
+    text = json_params(params);
+    rc = ec_client_call(client, "resource.get", text, &result, why);
+    cJSON_free(text);
+    free(result);
+    return rc < 0;
 }
 
 static const char *not_there(int rc)

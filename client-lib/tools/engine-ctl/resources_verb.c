@@ -200,10 +200,11 @@ int verb_resources_evict(struct ctl *ctl, const struct verb_input *input)
 
 int verb_resources_mount(struct ctl *ctl, const struct verb_input *input)
 {
-    char *path = realpath(input->arguments[0], NULL);
+    char *path = input->arguments[0] != NULL ? realpath(input->arguments[0], NULL) : NULL;
     cJSON *params = cJSON_CreateObject();
 
-    cJSON_AddStringToObject(params, "path", path != NULL ? path : input->arguments[0]);
+    if (input->arguments[0] != NULL)
+        cJSON_AddStringToObject(params, "path", path != NULL ? path : input->arguments[0]);
     free(path);
     return ctl_show(ctl, "resource.mount", params, print_mounts);
 }
@@ -323,6 +324,14 @@ static void print_gpu(const struct ctl *ctl, const cJSON *result)
     }
 }
 
+static void print_age(const char *what, double at_ns)
+{
+    char text[TEXT_BYTES];
+
+    printf("%-13s %s%s\n", what, at_ns > 0 ? age_text(text, at_ns) : "never",
+           at_ns > 0 ? " ago" : "");
+}
+
 static void print_resource(const struct ctl *ctl, const cJSON *result)
 {
     const cJSON *meta = json_member(result, "meta"), *row;
@@ -340,13 +349,15 @@ static void print_resource(const struct ctl *ctl, const cJSON *result)
         printf("image         %.0f x %.0f, %.0f channels, %.0f levels\n",
                json_number(meta, "width"), json_number(meta, "height"),
                json_number(meta, "channels"), json_number(meta, "levels"));
-    printf("bytes         %s, under %.0f names\n", bytes_text(text, json_number(result, "bytes")),
-           json_number(result, "names"));
+    printf("bytes         %s", bytes_text(text, json_number(result, "bytes")));
+    if (json_number(result, "names") > 1)
+        printf(", under %.0f names", json_number(result, "names"));
+    putchar('\n');
     printf("references    %.0f hard, %.0f soft; by client %s\n", json_number(result, "hard_refs"),
            json_number(result, "soft_refs"), clients_text(clients, json_member(result, "clients")));
     printf("class         %s\n", json_text(result, "residency"));
-    printf("last use      %s ago\n", age_text(text, json_number(result, "last_use_ns")));
-    printf("previous use  %s ago\n", age_text(text, json_number(result, "previous_use_ns")));
+    print_age("last use", json_number(result, "last_use_ns"));
+    print_age("previous use", json_number(result, "previous_use_ns"));
     printf("uses          %.0f\n", json_number(result, "uses"));
     printf("load took     %s\n", duration_text(text, json_number(result, "load_ns")));
     cJSON_ArrayForEach(row, json_member(result, "old"))
@@ -359,8 +370,11 @@ static void print_resource(const struct ctl *ctl, const cJSON *result)
 static void print_defined(const struct ctl *ctl, const cJSON *result)
 {
     (void)ctl;
-    printf("%.0f groups with %.0f resources are defined\n", json_number(result, "groups"),
-           json_number(result, "resources"));
+    if (json_number(result, "groups") > 0)
+        printf("%.0f groups with %.0f resources are defined\n", json_number(result, "groups"),
+               json_number(result, "resources"));
+    else
+        printf("nothing is defined: there is no group\n");
 }
 
 static void print_undefined(const struct ctl *ctl, const cJSON *result)
@@ -378,8 +392,11 @@ static void print_unloaded(const struct ctl *ctl, const cJSON *result)
     printf("%s is %s\n", json_text(result, "group"), json_text(result, "state"));
     cJSON_ArrayForEach(row, json_member(result, "waiting_for"))
     {
-        printf("  held by client %.0f, %.0f references\n", json_number(row, "client_id"),
+        char *name = tame(strdup(json_text(row, "client")));
+
+        printf("  held by client %.0f (%s), %.0f references\n", json_number(row, "client_id"), name,
                json_number(row, "hard_refs"));
+        free(name);
     }
     cJSON_ArrayForEach(row, json_member(result, "needed_by"))
     {
@@ -453,10 +470,9 @@ static void print_evicted(const struct ctl *ctl, const cJSON *result)
     char text[TEXT_BYTES];
     const cJSON *row;
 
-    printf("%s freed, %d resources evicted, %d kept\n",
+    printf("%s freed, %.0f resources evicted, %.0f kept\n",
            bytes_text(text, json_number(result, "freed_bytes")),
-           cJSON_GetArraySize(json_member(result, "evicted")),
-           cJSON_GetArraySize(json_member(result, "kept")));
+           json_number(result, "evicted_count"), json_number(result, "kept_count"));
     cJSON_ArrayForEach(row, json_member(result, "kept"))
     {
         table_cell(&kept, "%s", json_text(row, "name"));

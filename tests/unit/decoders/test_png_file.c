@@ -20,13 +20,13 @@ START_TEST(pixels_come_back_whatever_the_channels)
     };
     png_image reader = { .version = PNG_IMAGE_VERSION };
     struct ec_error why = { 0 };
-    int fd = mkstemp(path);
+    FILE *file = fdopen(mkstemp(path), "wb");
 
-    ck_assert_int_ge(fd, 0);
-    close(fd);
+    ck_assert_ptr_nonnull(file);
     for (size_t i = 0; i < sizeof pixels; i++)
         pixels[i] = (unsigned char)(i * 7);
-    ck_assert_msg(png_file_write(path, &image, &why) == EC_OK, "%s", why.text);
+    ck_assert_msg(png_file_write(file, &image, &why) == EC_OK, "%s", why.text);
+    ck_assert_int_eq(fclose(file), 0);
     ck_assert_int_ne(png_image_begin_read_from_file(&reader, path), 0);
     ck_assert_uint_eq(reader.width, 13);
     ck_assert_uint_eq(reader.height, 5);
@@ -43,16 +43,19 @@ START_TEST(what_is_no_image_is_refused)
     unsigned char pixel[4] = { 0 };
     struct ec_error why = { 0 };
 
+    FILE *file = fopen("/dev/full", "wb");
+
+    ck_assert_ptr_nonnull(file);
+    setvbuf(file, NULL, _IONBF, 0);
+    ck_assert_int_eq(png_file_write(file, &(struct png_file_image) { .pixels = pixel }, &why),
+                     EC_ERR_PARAM);
     ck_assert_int_eq(
-        png_file_write("/tmp/never", &(struct png_file_image) { .pixels = pixel }, &why),
-        EC_ERR_PARAM);
-    ck_assert_int_eq(
-        png_file_write("/nowhere/at/all",
+        png_file_write(file,
                        &(struct png_file_image) {
                            .pixels = pixel, .width = 1, .height = 1, .channels = 4, .stride = 4 },
                        &why),
         EC_ERR_SYSTEM);
-    ck_assert_ptr_nonnull(strstr(why.text, "/nowhere/at/all"));
+    fclose(file);
 }
 END_TEST
 
