@@ -104,7 +104,7 @@ uint32_t evict_candidates(struct resources *resources, const struct group *group
         for (uint32_t i = 0; i < (group != NULL ? group->count : high); i++) {
             struct resource *resource = group != NULL ? group->members[i] : resources->by_index[i];
 
-            if (resource == NULL || resource->presence != RESOURCE_READY || resource->leaving)
+            if (resource == NULL || resource->presence != RESOURCE_READY)
                 continue;
             resource->verdict =
                 awaited ? VERDICT_RETURNING : verdict_before(resources, resource, group);
@@ -155,6 +155,8 @@ static enum verdict verdict_before(const struct resources *resources,
 {
     uint32_t own = group != NULL && group_wants(group) ? 1 : 0;
 
+    if (resource->leaving)
+        return VERDICT_LEAVING;
     if (resource_residency(resource) == RESIDENCY_PINNED)
         return VERDICT_PINNED;
     for (uint32_t i = 0; i < resource->group_count; i++)

@@ -87,6 +87,9 @@ static int define_all(struct resources *resources, const struct group_desc *desc
 
 int group_may_undefine(const struct group *group, struct ec_error *why)
 {
+    if (group->state == GROUP_UNLOADING)
+        return ec_fail(why, EC_ERR_STATE, "group %s is unloading; somebody still holds it",
+                       group->name);
     if (group->state != GROUP_UNLOADED && group->state != GROUP_FAILED)
         return ec_fail(why, EC_ERR_STATE, "group %s is %s; unload it first", group->name,
                        group_state_text(group));

@@ -81,6 +81,7 @@ void group_load_cancel(struct resources *resources, struct group *group, const s
 void group_loaded_write(const struct resources *resources, const struct group *group,
                         struct ec_json_writer *writer)
 {
+    size_t begin = writer->bytes;
     uint32_t loaded = 0;
 
     for (uint32_t i = 0; i < group->count; i++)
@@ -92,7 +93,9 @@ void group_loaded_write(const struct resources *resources, const struct group *g
     ec_json_member_u64(writer, "total", group->count);
     ec_json_member_u64(writer, "bytes", group_bytes(group));
     ec_json_member_object(writer, "handles");
-    for (uint32_t i = 0; i < group->count && group->state == GROUP_READY; i++) {
+    for (uint32_t i = 0;
+         i < group->count && group->state == GROUP_READY && writer->bytes - begin < LIST_BYTES_MAX;
+         i++) {
         const struct resource *member = group->members[i];
 
         ec_json_key_n(writer, member->name, strlen(member->name));

@@ -18,7 +18,6 @@
 #include "segment/references.h"
 
 #define NEAREST_LETTERS_MAX (1u << 20) /* compared with one another for a message: a few ms */
-#define PAGE_BYTES (400u << 10)        /* of each of two lists in an answer of at most 1 MiB */
 
 /* Where the lists of an answer begin and end. */
 struct page {
@@ -48,6 +47,7 @@ static void page_items_write(struct resources *resources, struct page *page,
 static void page_groups_write(struct resources *resources, struct page *page,
                               struct ec_json_writer *writer);
 static void page_next_write(const struct page *page, struct ec_json_writer *writer);
+static uint64_t traced_end(struct resources *resources, uint64_t since, uint64_t end);
 static void traced_write(struct resources *resources, uint64_t since, uint64_t end,
                          struct ec_json_writer *writer);
 static void item_write(struct resources *resources, const struct resource *resource,
@@ -357,6 +357,7 @@ int cmd_resource_trace(struct request *request)
     since = since < first ? first : since;
     if (end - since > (uint64_t)params->limit.integer)
         end = since + (uint64_t)params->limit.integer;
+    end = traced_end(resources, since, end);
     ec_json_member_u64(request->result, "next", end);
     ec_json_member_u64(request->result, "overtaken", resources->uses_lost);
     traced_write(resources, since, end, request->result);
@@ -407,7 +408,7 @@ static void evicted_write(struct resources *resources, uint32_t count,
         if (resources->batch[i]->verdict != VERDICT_FREED)
             continue;
         evicted++;
-        if (writer->bytes - begin < PAGE_BYTES)
+        if (writer->bytes - begin < LIST_BYTES_MAX)
             ec_json_string(writer, resources->batch[i]->name);
     }
     ec_json_array_end(writer);
@@ -420,7 +421,7 @@ static void evicted_write(struct resources *resources, uint32_t count,
         if (reason == NULL)
             continue;
         kept++;
-        if (writer->bytes - begin < PAGE_BYTES) {
+        if (writer->bytes - begin < LIST_BYTES_MAX) {
             ec_json_object_begin(writer);
             ec_json_member_string(writer, "name", resources->batch[i]->name);
             ec_json_member_string(writer, "reason", reason);
@@ -445,7 +446,7 @@ static void evict_plan_write(struct request *request, uint32_t evictable, uint64
                         "evict %u resources, %" PRIu64 " bytes, if nobody takes them before", count,
                         freed);
     ec_json_member_array(request->result, "evicted");
-    for (uint32_t i = 0; i < count && request->result->bytes < PAGE_BYTES; i++)
+    for (uint32_t i = 0; i < count && request->result->bytes < LIST_BYTES_MAX; i++)
         ec_json_string(request->result, resources->batch[i]->name);
     ec_json_array_end(request->result);
     ec_json_object_end(request->result);
@@ -568,7 +569,7 @@ static void page_items_write(struct resources *resources, struct page *page,
     size_t begin = writer->bytes;
 
     for (uint32_t written = 0;
-         page->at < page->end && written < page->limit && writer->bytes - begin < PAGE_BYTES;
+         page->at < page->end && written < page->limit && writer->bytes - begin < LIST_BYTES_MAX;
          page->at++) {
         const struct resource *resource =
             page->only != NULL ? page->only->members[page->at] : resources->by_index[page->at];
@@ -590,7 +591,7 @@ static void page_groups_write(struct resources *resources, struct page *page,
     size_t begin = writer->bytes;
 
     for (uint32_t written = 0;
-         page->group != NULL && written < page->limit && writer->bytes - begin < PAGE_BYTES;
+         page->group != NULL && written < page->limit && writer->bytes - begin < LIST_BYTES_MAX;
          written++) {
         group_write(resources, page->group, writer);
         page->last = page->group;
@@ -746,6 +747,22 @@ static void group_write(struct resources *resources, const struct group *group,
     ec_json_object_end(writer);
 }
 
+/* So far that the answer does not become too long, whatever the names: with each letter escaped. */
+static uint64_t traced_end(struct resources *resources, uint64_t since, uint64_t end)
+{
+    size_t bytes = 0;
+
+    for (uint64_t i = since; i < end; i++) {
+        const struct resource *resource =
+            resources->by_index[use_trace_at(resources->trace, i)->index];
+
+        bytes += 100 + (resource != NULL ? 2 * strlen(resource->name) : 0);
+        if (bytes > 2 * LIST_BYTES_MAX)
+            return i;
+    }
+    return end;
+}
+
 /* The resources of [since, end), each once, and the uses. */
 static void traced_write(struct resources *resources, uint64_t since, uint64_t end,
                          struct ec_json_writer *writer)
@@ -793,6 +810,8 @@ static const char *kept_reason(struct resources *resources, const struct resourc
         snprintf(held, bytes, "held by client %u (%s)", resource->verdict_client,
                  holder != NULL ? holder->name : "gone");
         return held;
+    case VERDICT_LEAVING:
+        return "being unloaded; it goes as soon as nobody holds it";
     case VERDICT_PINNED:
         return "pinned";
     case VERDICT_SHARED:

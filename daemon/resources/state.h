@@ -62,6 +62,7 @@ enum verdict {
     VERDICT_PINNED,
     VERDICT_SHARED,    /* another group needs it */
     VERDICT_AWAITED,   /* a group that is loading counts on it */
+    VERDICT_LEAVING,   /* it is being unloaded, and held until then */
     VERDICT_RETURNING, /* clients of the last run may come back and hold it */
     VERDICT_FAILED,    /* the kernel refused the barrier */
 };
@@ -224,6 +225,9 @@ struct resources {
     unsigned open_handles;
     bool is_down; /* shut down: clients that end afterwards change nothing */
 };
+
+/* Of each of two lists in an answer, which may have 1 MiB. */
+#define LIST_BYTES_MAX (400u << 10)
 
 /* ---- groups.c ---- */
 

@@ -86,8 +86,11 @@ static int write_view(const struct ec_resource_view *view, uint32_t level, const
     FILE *file;
     int rc;
 
-    if (view->content == EC_RESOURCE_IMAGE && level >= view->levels) {
-        snprintf(why->text, sizeof why->text, "it has %u levels, from 0 on", view->levels);
+    if (level > 0 && level >= view->levels) {
+        snprintf(why->text, sizeof why->text,
+                 view->content == EC_RESOURCE_IMAGE ? "it has %u levels, from 0 on"
+                                                    : "it is no image and has no levels",
+                 view->levels);
         return EC_ERR_PARAM;
     }
     file = fopen(path, "wbe");
