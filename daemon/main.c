@@ -61,6 +61,7 @@ int main(int argc, char **argv)
     struct arguments arguments = { 0 };
     int rc;
 
+    decode_nursery_if_asked(argc, argv, decode_child_run);
     fill_standard_descriptors();
     rc = arguments_parse(argc, argv, &arguments);
     if (rc >= 0)

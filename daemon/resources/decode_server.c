@@ -7,7 +7,9 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +32,13 @@
  * meant for archives must not refuse the start on a machine that stands still. */
 #define START_S 30
 #define PROBE_S 5 /* of that for the probe of the filter */
+
+/* How a program is asked to be a nursery, and where its socket is. */
+#define NURSERY_ARGUMENT "--decode-nursery"
+#define NURSERY_FD (STDERR_FILENO + 1)
+
+/* A server whose beginning fails because a process was killed is tried so often. */
+#define TRIES 4
 
 /* ---- in nursery and server ---- */
 
@@ -267,8 +276,10 @@ static void close_all_but(int keep_fd)
 /* ---- in the daemon ---- */
 
 struct decode_nursery {
+    pthread_mutex_t lock; /* of all */
     pid_t pid;
     int orders_fd;
+    bool stopped; /* for good */
 };
 
 struct decode_server {
@@ -279,11 +290,20 @@ struct decode_server {
     struct search_mount *mounts; /* copies */
 };
 
+static int nursery_order(struct decode_nursery *nursery, int server_fd, struct ec_error *why);
+static int server_begin(struct decode_nursery *nursery, struct decode_server *server,
+                        struct ec_error *why);
 static int mounts_copy(struct decode_server *server, const struct search_mount *mounts,
                        unsigned count, struct ec_error *why);
 
 static int server_mount(struct decode_server *server, const struct search_mount *mount,
                         unsigned seconds, struct ec_error *why);
+
+void decode_nursery_if_asked(int argc, char **argv, decode_child_fn *child)
+{
+    if (argc == 2 && strcmp(argv[1], NURSERY_ARGUMENT) == 0)
+        server_run(NURSERY_FD, child, "ec-nursery");
+}
 
 int decode_nursery_start(decode_child_fn *child, struct decode_nursery **nursery,
                          struct ec_error *why)
@@ -313,14 +333,27 @@ int decode_nursery_start(decode_child_fn *child, struct decode_nursery **nursery
         free(made);
         return code;
     }
+    pthread_mutex_init(&made->lock, NULL); /* never fails with default attributes */
     *nursery = made;
     return EC_OK;
 }
 
 void decode_nursery_stop(struct decode_nursery *nursery)
 {
-    if (nursery != NULL)
-        shutdown(nursery->orders_fd, SHUT_RDWR); /* for it, as if the daemon had ended */
+    if (nursery == NULL)
+        return;
+    pthread_mutex_lock(&nursery->lock);
+    nursery->stopped = true;
+    shutdown(nursery->orders_fd, SHUT_RDWR); /* for it, as if the daemon had ended */
+    pthread_mutex_unlock(&nursery->lock);
+}
+
+/* Wait for the end of one that is about to end. */
+static void nursery_bury(struct decode_nursery *nursery)
+{
+    while (nursery->pid > 0 && waitpid(nursery->pid, NULL, 0) < 0 && errno == EINTR)
+        ;
+    nursery->pid = 0;
 }
 
 void decode_nursery_end(struct decode_nursery *nursery)
@@ -328,20 +361,64 @@ void decode_nursery_end(struct decode_nursery *nursery)
     if (nursery == NULL)
         return;
     close(nursery->orders_fd);
-    while (waitpid(nursery->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    nursery_bury(nursery);
+    pthread_mutex_destroy(&nursery->lock);
     free(nursery);
+}
+
+/* Execute this program anew as a nursery. */
+static int nursery_spawn(struct decode_nursery *nursery, struct ec_error *why)
+{
+    static char name[] = "engine-cored", argument[] = NURSERY_ARGUMENT;
+    char *const arguments[] = { name, argument, NULL };
+    posix_spawn_file_actions_t actions;
+    int ends[2], error;
+
+    if (!packet_pair(ends))
+        return ec_fail(why, EC_ERR_SYSTEM, "decoding processes: socketpair: %s", strerror(errno));
+    posix_spawn_file_actions_init(&actions);
+    error = posix_spawn_file_actions_adddup2(&actions, ends[1], NURSERY_FD);
+    if (error == 0)
+        error = posix_spawn_file_actions_addclosefrom_np(&actions, NURSERY_FD + 1);
+    if (error == 0)
+        error = posix_spawn(&nursery->pid, "/proc/self/exe", &actions, NULL, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    if (error != 0) {
+        close(ends[0]);
+        nursery->pid = 0;
+        return ec_fail(why, EC_ERR_SYSTEM, "decoding processes: spawn: %s", strerror(error));
+    }
+    close(nursery->orders_fd);
+    nursery->orders_fd = ends[0];
+    return EC_OK;
+}
+
+/* Have a server started at the other end of server_fd, by another nursery if this one has ended. */
+static int nursery_order(struct decode_nursery *nursery, int server_fd, struct ec_error *why)
+{
+    const struct decode_order order = { .kind = DECODE_SERVE };
+    int rc = EC_OK;
+
+    pthread_mutex_lock(&nursery->lock);
+    if (nursery->stopped) {
+        rc = ec_fail(why, EC_ERR_STATE, "decoding processes: the nursery has been ended");
+    } else if (!packet_send(nursery->orders_fd, &order, sizeof order, &server_fd, 1)) {
+        nursery_bury(nursery);
+        rc = nursery_spawn(nursery, why);
+        if (rc == EC_OK && !packet_send(nursery->orders_fd, &order, sizeof order, &server_fd, 1))
+            rc = ec_fail(why, EC_ERR_STATE, "decoding processes: the nursery has ended");
+    }
+    pthread_mutex_unlock(&nursery->lock);
+    return rc;
 }
 
 int decode_server_start(struct decode_nursery *nursery, const struct search_mount *mounts,
                         unsigned count, unsigned seconds, struct decode_server **server,
                         struct ec_error *why)
 {
-    static const struct search_mount nothing = { "", "/" }; /* makes an empty search path */
-    const struct decode_order order = { .kind = DECODE_SERVE };
-    const struct timeval still = { .tv_sec = START_S }; /* of one that takes no orders */
     struct decode_server *made = calloc(1, sizeof *made);
-    int ends[2], rc;
+    int rc;
 
     *server = NULL;
     if (made == NULL)
@@ -349,20 +426,13 @@ int decode_server_start(struct decode_nursery *nursery, const struct search_moun
     atomic_init(&made->references, 1);
     made->orders_fd = -1;
     rc = mounts_copy(made, mounts, count, why);
-    if (rc < 0 || !packet_pair(ends)) {
-        if (rc == EC_OK)
-            rc = ec_fail(why, EC_ERR_SYSTEM, "decoding process: socketpair: %s", strerror(errno));
-        decode_server_release(made);
-        return rc;
+    for (int tries = 0; rc == EC_OK && tries < TRIES; tries++) {
+        rc = server_begin(nursery, made, why);
+        if (rc != EC_ERR_STATE)
+            break;
+        if (tries + 1 < TRIES) /* somebody has killed it, or the nursery, just now */
+            rc = EC_OK;
     }
-    made->orders_fd = ends[0];
-    setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &still, sizeof still);
-    rc = packet_send(nursery->orders_fd, &order, sizeof order, &ends[1], 1)
-             ? EC_OK
-             : ec_fail(why, EC_ERR_SYSTEM, "decoding processes: the nursery has ended");
-    close(ends[1]);
-    if (rc == EC_OK)
-        rc = server_mount(made, &nothing, START_S, why);
     for (unsigned i = 0; i < count && rc == EC_OK; i++)
         rc = server_mount(made, &mounts[i], seconds, why);
     if (rc < 0) {
@@ -371,6 +441,28 @@ int decode_server_start(struct decode_nursery *nursery, const struct search_moun
     }
     *server = made;
     return EC_OK;
+}
+
+/* Up to its first answer. Returns EC_ERR_STATE when it, or the nursery, has ended meanwhile. */
+static int server_begin(struct decode_nursery *nursery, struct decode_server *server,
+                        struct ec_error *why)
+{
+    static const struct search_mount nothing = { "", "/" }; /* makes an empty search path */
+    const struct timeval still = { .tv_sec = START_S };     /* of one that takes no orders */
+    int ends[2], rc;
+
+    if (server->orders_fd >= 0)
+        close(server->orders_fd);
+    server->orders_fd = -1;
+    if (!packet_pair(ends))
+        return ec_fail(why, EC_ERR_SYSTEM, "decoding process: socketpair: %s", strerror(errno));
+    server->orders_fd = ends[0];
+    setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &still, sizeof still);
+    rc = nursery_order(nursery, ends[1], why);
+    close(ends[1]);
+    if (rc == EC_OK)
+        rc = server_mount(server, &nothing, START_S, why);
+    return rc == EC_ERR_PATH ? ec_fail(why, EC_ERR_STATE, "decoding process: it has ended") : rc;
 }
 
 int decode_server_again(struct decode_nursery *nursery, const struct decode_server *old,
@@ -414,7 +506,8 @@ static int server_mount(struct decode_server *server, const struct search_mount 
             (int)sizeof order.mount.at)
         return ec_fail(why, EC_ERR_PATH, "%s is too long", mount->path);
     if (!packet_send(server->orders_fd, &order, sizeof order, NULL, 0))
-        return ec_fail(why, EC_ERR_SYSTEM, "the decoding process has ended");
+        return ec_fail(why, EC_ERR_PATH,
+                       "%s cannot be mounted: the process that reads it has ended", what);
     do
         ready = poll(&wait, 1, (int)seconds * 1000);
     while (ready < 0 && errno == EINTR);

@@ -2,7 +2,8 @@
  *
  *   engine-cored --- fork ---> nursery ---> server (a search path) ---> child (a few resources)
  *                              (at the start,  \--> child
- *                               before any thread)
+ *                               before any thread;
+ *                               later by exec)
  *
  * The nursery does nothing but start servers, so that there is always a process without threads and
  * without a stranger's bytes to fork from. A server opens the archives of one search path and forks a
@@ -40,6 +41,11 @@ struct search_path;
 /* What a child does with its end of the socket: decode_child_run, or a test's own. */
 typedef void decode_child_fn(struct search_path *search, const struct decode_load *load,
                              int socket_fd);
+
+/* Begin main with this: a program that is to be a nursery does not come back. If the nursery ends, killed by
+ * whatever, the next server needs another, which cannot be forked from a process with threads; so the program
+ * is executed anew with one argument that nobody else passes. */
+void decode_nursery_if_asked(int argc, char **argv, decode_child_fn *child);
 
 /* Returns EC_OK, EC_ERR_MEMORY or EC_ERR_SYSTEM. */
 int decode_nursery_start(decode_child_fn *child, struct decode_nursery **nursery,

@@ -3,11 +3,14 @@
 #include "resources/worker_pool.h"
 
 #include <check.h>
+#include <dirent.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -104,18 +107,31 @@ static void tear_down(void)
     unlink(archive);
 }
 
-/* The first child of a process, as the kernel lists them. */
+/* The first child of a process, as the kernel lists them: those of each thread apart. */
 static pid_t child_of(pid_t pid)
 {
-    char path[64];
+    char path[288];
     long child = 0;
-    FILE *file;
+    DIR *tasks;
 
-    snprintf(path, sizeof path, "/proc/%ld/task/%ld/children", (long)pid, (long)pid);
-    file = fopen(path, "re");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fscanf(file, "%ld", &child), 1);
-    fclose(file);
+    snprintf(path, sizeof path, "/proc/%ld/task", (long)pid);
+    tasks = opendir(path);
+    ck_assert_ptr_nonnull(tasks);
+    for (struct dirent *task; child == 0 && (task = readdir(tasks)) != NULL;) {
+        FILE *file;
+
+        if (task->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/%ld/task/%s/children", (long)pid, task->d_name);
+        file = fopen(path, "re");
+        if (file == NULL) /* the thread has ended meanwhile */
+            continue;
+        if (fscanf(file, "%ld", &child) != 1)
+            child = 0;
+        fclose(file);
+    }
+    closedir(tasks);
+    ck_assert_int_ne(child, 0);
     return (pid_t)child;
 }
 
@@ -123,6 +139,17 @@ static pid_t child_of(pid_t pid)
 static pid_t server_pid(void)
 {
     return child_of(child_of(getpid()));
+}
+
+/* It may still do something when kill() returns. */
+static void kill_at_once(pid_t pid)
+{
+    struct pollfd ended = { .fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN };
+
+    ck_assert_int_ge(ended.fd, 0);
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    ck_assert_int_eq(poll(&ended, 1, -1), 1);
+    close(ended.fd);
 }
 
 static void submit(struct load_job *job, const char *path, enum ec_resource_kind kind)
@@ -238,6 +265,25 @@ START_TEST(a_server_that_was_killed_is_started_again)
 }
 END_TEST
 
+/* The nursery is started again by executing the program anew. */
+START_TEST(a_nursery_that_was_killed_is_started_again)
+{
+    for (unsigned round = 0; round < 3; round++) {
+        const pid_t its_server = server_pid(), its_nursery = child_of(getpid());
+
+        kill_at_once(its_nursery);
+        submit(&jobs[2 * round], "text", EC_KIND_RAW); /* its server is still there */
+        await(2 * round + 1);
+        ck_assert_msg(jobs[2 * round].rc == EC_OK, "%s", jobs[2 * round].why.text);
+        kill_at_once(its_server);
+        submit(&jobs[2 * round + 1], "image.png", EC_KIND_IMAGE);
+        await(2 * round + 2);
+        ck_assert_msg(jobs[2 * round + 1].rc == EC_OK, "%s", jobs[2 * round + 1].why.text);
+        ck_assert_int_ne(server_pid(), its_server);
+    }
+}
+END_TEST
+
 START_TEST(the_end_of_the_pool_does_not_wait_for_what_was_not_begun)
 {
     for (unsigned i = 0; i < JOBS; i++)
@@ -247,19 +293,21 @@ START_TEST(the_end_of_the_pool_does_not_wait_for_what_was_not_begun)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
     Suite *suite = suite_create("worker pool");
     TCase *tcase = tcase_create("worker pool");
     SRunner *runner;
     int failed;
 
+    decode_nursery_if_asked(argc, argv, decode_child_run);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, many_jobs_come_back_decoded_in_ranges_of_their_own);
     tcase_add_test(tcase, a_job_that_fails_takes_no_memory_and_says_why);
     tcase_add_test(tcase, a_cancelled_job_comes_back_without_memory);
     tcase_add_test(tcase, a_higher_priority_comes_first);
     tcase_add_test(tcase, a_server_that_was_killed_is_started_again);
+    tcase_add_test(tcase, a_nursery_that_was_killed_is_started_again);
     tcase_add_test(tcase, the_end_of_the_pool_does_not_wait_for_what_was_not_begun);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
