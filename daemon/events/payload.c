@@ -1,5 +1,6 @@
 /* payload.c - payloads between their layout and JSON; see types.h. */
 #include <ctype.h>
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -50,9 +51,10 @@ static int encode_scalar(const struct event_field *field, struct ec_json_span va
 
     switch (field->scalar) {
     case SCALAR_F32:
-        if (ec_json_get_double(value, &real) != EC_OK || fabs(real) > 3.4028234663852886e38)
+        /* What is nearest to FLT_MAX means it: with 9 digits FLT_MAX itself is a bit more. */
+        if (ec_json_get_double(value, &real) != EC_OK || fabs(real) >= 0x1.ffffffp127)
             return bad(field, why);
-        single = (float)real;
+        single = fabs(real) > (double)FLT_MAX ? copysignf(FLT_MAX, (float)(real / 2)) : (float)real;
         memcpy(place, &single, sizeof single);
         return EC_OK;
     case SCALAR_F64:

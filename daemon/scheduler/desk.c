@@ -32,7 +32,7 @@ int desk_fail_param(struct request *request, int rc, const char *param, const ch
     return ec_fail(request->why, rc, "parameter %s: %s", param, text);
 }
 
-int desk_find_clock(struct request *request, const char *name, uint32_t *clock)
+int desk_find_clock(struct request *request, const char *param, const char *name, uint32_t *clock)
 {
     const struct desk *desk = request->services->scheduler->desk;
     char names[EC_STEP_CLOCKS_MAX * (EC_STEP_NAME_BYTES + 2)] = "";
@@ -45,8 +45,8 @@ int desk_find_clock(struct request *request, const char *name, uint32_t *clock)
         strcat(names, i == 0 ? "" : ", ");
         strcat(names, desk->clocks[i].name);
     }
-    return desk_fail_param(request, EC_ERR_NOT_FOUND, "name", "no step clock %s; there are %s",
-                           name, names);
+    return desk_fail_param(request, EC_ERR_NOT_FOUND, param, "no step clock %s; there are %s", name,
+                           names);
 }
 
 /* What the thread found wrong, in words. */

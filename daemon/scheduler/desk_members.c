@@ -181,7 +181,7 @@ int cmd_clock_group_join(struct request *request)
     struct order order = { .kind = ORDER_JOIN };
     int64_t phase_ns = 0;
     uint32_t clock;
-    int rc = desk_find_clock(request, params->name.string, &clock);
+    int rc = desk_find_clock(request, "name", params->name.string, &clock);
 
     if (rc == EC_OK)
         rc = check_join(request, params, clock);
@@ -235,7 +235,7 @@ int cmd_clock_group_leave(struct request *request)
     struct desk *desk = request->services->scheduler->desk;
     struct desk_member *member;
     uint32_t clock;
-    int rc = desk_find_clock(request, params->name.string, &clock);
+    int rc = desk_find_clock(request, "name", params->name.string, &clock);
 
     if (rc < 0)
         return rc;
@@ -301,7 +301,7 @@ int cmd_clock_group_get(struct request *request)
     struct ec_json_writer *writer = request->result;
     uint64_t step;
     uint32_t clock;
-    int rc = desk_find_clock(request, params->name.string, &clock);
+    int rc = desk_find_clock(request, "name", params->name.string, &clock);
 
     if (rc < 0)
         return rc;

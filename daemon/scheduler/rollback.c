@@ -31,6 +31,26 @@ void past_record(struct scheduler_state *state, int64_t game_ns)
     fill_past(state, game_ns, &state->past[state->past_count++]);
 }
 
+void past_record_rate(struct scheduler_state *state, uint32_t clock, int64_t game_ns)
+{
+    past_record(state, game_ns);
+    /* When time was put forward over several changes at once, they come in the order of the clocks. In
+     * the list they stand by time: the later ones know of this one, and it does not know of them. */
+    for (uint32_t at = state->past_count - 1; at > 0; at--) {
+        struct past *later = &state->past[at - 1], *here = &state->past[at];
+        struct past_clock changed = here->clock[clock];
+
+        if (later->game_ns <= game_ns)
+            break;
+        *here = *later;
+        here->clock[clock] = changed;
+        if (at > 1)
+            *later = state->past[at - 2];
+        later->game_ns = game_ns;
+        later->clock[clock] = changed;
+    }
+}
+
 /* Game time from which on all can be undone. */
 static int64_t oldest_ns(const struct scheduler_state *state, int64_t game_ns)
 {
@@ -61,7 +81,21 @@ int rollback_checkpoint(struct scheduler_state *state, const struct order *order
     return EC_OK;
 }
 
-/* The clocks that follow game time go back; those on real time, and later ones, stay what they are. */
+/* Step 0 is due now, at the rate that was ordered last. */
+static void begin_again(struct scheduler_state *state, uint32_t i, int64_t game_ns)
+{
+    struct ec_step_snapshot *step = &state->snapshot.step[i];
+    struct scheduler_clock *clock = &state->clock[i];
+
+    step->base_ns = game_ns;
+    step->fraction = step->n0 = step->until_step = 0;
+    step->period_num = clock->period_num;
+    step->period_den = clock->period_den;
+    clock->halved = false; /* the next turn halves it again */
+}
+
+/* The clocks that follow game time go back; those on real time stay what they are. One that was made
+ * after that moment would stand until the time of its making comes again: it begins anew instead. */
 static void restore(struct scheduler_state *state, const struct past *past, int64_t game_ns)
 {
     for (uint32_t i = 0; i < state->clock_count; i++) {
@@ -74,6 +108,8 @@ static void restore(struct scheduler_state *state, const struct past *past, int6
             clock->period_num = past->clock[i].period_num;
             clock->period_den = past->clock[i].period_den;
             clock->halved = past->clock[i].halved;
+        } else {
+            begin_again(state, i, game_ns);
         }
         clock->step = ec_step_at(&state->snapshot.step[i], game_ns);
         clock->held = clock->drops = false;
@@ -91,8 +127,8 @@ static void forget(struct scheduler_state *state, int64_t game_ns)
         state->past_count--;
 }
 
-/* The newest past is what holds now: it lacks clocks that were made later, which go on as they are, and
- * a checkpoint may lie before all that is known. */
+/* The newest past is what holds now: it lacks clocks that were made later, which begin anew, and a
+ * checkpoint may lie before all that is known. */
 static void record_again(struct scheduler_state *state, int64_t game_ns)
 {
     const struct past *newest = &state->past[state->past_count - 1];

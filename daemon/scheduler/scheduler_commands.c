@@ -284,6 +284,16 @@ int cmd_clock_rollback(struct request *request)
     return desk_request(request, &order, NULL);
 }
 
+/* A name stands in messages, metrics and on command lines: printable, no spaces. */
+static int check_clock_name(struct request *request, const char *name)
+{
+    for (const char *at = name; *at != '\0'; at++)
+        if ((unsigned char)*at <= ' ' || *at == 0x7f)
+            return desk_fail_param(request, EC_ERR_PARAM, "name",
+                                   "has a space or control character at byte %td", at - name);
+    return EC_OK;
+}
+
 int cmd_clock_step_create(struct request *request)
 {
     const struct params_clock_step_create *params = request->params;
@@ -303,6 +313,8 @@ int cmd_clock_step_create(struct request *request)
     if (rc == EC_OK &&
         (strcmp(params->name.string, "real") == 0 || strcmp(params->name.string, "game") == 0))
         rc = desk_fail_param(request, EC_ERR_PARAM, "name", "real and game are no step clocks");
+    if (rc == EC_OK)
+        rc = check_clock_name(request, params->name.string);
     if (rc < 0)
         return rc;
     memcpy(clock->name, params->name.string,
@@ -316,7 +328,7 @@ int cmd_clock_step_rate(struct request *request)
     const struct params_clock_step_rate *params = request->params;
     const struct desk *desk = request->services->scheduler->desk;
     struct order order = { .kind = ORDER_RATE };
-    int rc = desk_find_clock(request, params->name.string, &order.clock);
+    int rc = desk_find_clock(request, "name", params->name.string, &order.clock);
 
     if (rc == EC_OK)
         rc =
@@ -331,7 +343,7 @@ int cmd_clock_step_advance(struct request *request)
 {
     const struct params_clock_step_advance *params = request->params;
     struct order order = { .kind = ORDER_ADVANCE, .u.steps = (uint64_t)params->steps.integer };
-    int rc = desk_find_clock(request, params->name.string, &order.clock);
+    int rc = desk_find_clock(request, "name", params->name.string, &order.clock);
 
     return rc < 0 ? rc : desk_request(request, &order, NULL);
 }

@@ -186,7 +186,7 @@ static int parse_due(struct request *request, const struct params_timer_arm *par
     } else {
         uint32_t index;
 
-        rc = desk_find_clock(request, clock, &index);
+        rc = desk_find_clock(request, "clock", clock, &index);
         if (rc < 0)
             return rc;
         desc->clock = ALARM_STEP + index;
@@ -199,8 +199,8 @@ static int parse_due(struct request *request, const struct params_timer_arm *par
             return desk_fail_param(request, EC_ERR_PARAM, "clock", "clock %s counts %s", clock,
                                    unit);
     if (at->present == in->present)
-        return desk_fail_param(request, EC_ERR_PARAM, "clock", "expected one of at and in, in %s",
-                               unit);
+        return desk_fail_param(request, EC_ERR_PARAM, "clock",
+                               "expected at_%s or in_%s, one of them", unit, unit);
     if (!read_times(desk, &times))
         return ec_fail(request->why, EC_ERR_BUSY, "the clock page changes too fast to be read");
     desc->every = every->integer;

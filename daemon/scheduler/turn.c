@@ -337,7 +337,7 @@ static bool advance(struct scheduler_state *state, uint32_t i, const struct pass
 
         ec_step_rebase_announced(step);
         if (step->source == EC_STEP_GAME)
-            past_record(state, from_ns);
+            past_record_rate(state, i, from_ns);
         state->changed = true;
     }
     return true;

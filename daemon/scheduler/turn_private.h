@@ -34,6 +34,8 @@ void game_hold(struct scheduler_state *state, int64_t now_ns);
 /* ---- rollback.c ---- */
 
 void past_record(struct scheduler_state *state, int64_t game_ns);
+/* The same when a clock's rate changed at game_ns, which may lie before changes that are recorded. */
+void past_record_rate(struct scheduler_state *state, uint32_t clock, int64_t game_ns);
 int rollback_checkpoint(struct scheduler_state *state, const struct order *order, int64_t now_ns,
                         struct report *report);
 int rollback(struct scheduler_state *state, const struct order *order, int64_t now_ns,

@@ -409,6 +409,22 @@ START_TEST(what_does_not_fit_the_layout_is_refused_and_named)
 }
 END_TEST
 
+START_TEST(the_largest_f32_may_be_written_with_nine_digits)
+{
+    const char *reply;
+
+    ck_assert(
+        line_has(line_client_call(&operator, "event.register", SHOT_JSON), "created", "true"));
+    reply = line_client_call(&operator, "event.publish",
+                             "{\"type\":\"game.shot\",\"payload\":{\"x\":3.40282347e+38,"
+                             "\"y\":-3.40282347e+38}}");
+    ck_assert_msg(line_has(reply, "sequence", "0"), "%s", reply);
+    reply = line_client_call(&operator, "event.publish",
+                             "{\"type\":\"game.shot\",\"payload\":{\"x\":3.4028236e38}}");
+    ck_assert_msg(line_has(reply, "code", "-32602"), "%s", reply);
+}
+END_TEST
+
 static const struct {
     const char *params;
     const char *code;
@@ -1159,6 +1175,7 @@ int main(void)
     tcase_add_test(tcase, an_unknown_type_or_a_wrong_size_is_refused_and_counted);
     tcase_add_test(tcase, a_json_subscriber_gets_what_a_game_publishes_decoded_to_the_bit);
     tcase_add_test(tcase, a_sleeping_game_wakes_for_what_a_tool_publishes);
+    tcase_add_test(tcase, the_largest_f32_may_be_written_with_nine_digits);
     tcase_add_loop_test(tcase, what_does_not_fit_the_layout_is_refused_and_named, 0,
                         COUNT(bad_publishes));
     tcase_add_loop_test(tcase, a_type_that_makes_no_sense_is_not_registered, 0, COUNT(bad_types));

@@ -8,9 +8,12 @@
 
 #include "proto/tables/nearest.h"
 
+#define STEPS_MAX 100000 /* as the daemon has it */
+
 static int find_checkpoint(struct ctl *ctl, const char *name, long long *number);
 static cJSON *raw_number(long long number);
-static int usage_number(const char *verb, const char *what, const char *text);
+static int usage_number(const char *verb, const char *what, const char *text, long long min,
+                        long long max);
 static void print_clocks(const struct ctl *ctl, const cJSON *result);
 static void print_checkpoint(const struct ctl *ctl, const cJSON *result);
 static void print_group(const struct ctl *ctl, const cJSON *result);
@@ -62,7 +65,7 @@ int verb_clock_rollback(struct ctl *ctl, const struct verb_input *input)
     if ((time != NULL) == (checkpoint != NULL))
         return ctl_fail(EXIT_USAGE, "clock rollback: expected a checkpoint or --time, one of them");
     if (time != NULL && !verb_number(time, 0, INT64_MAX, &number))
-        return usage_number("rollback", "--time", time);
+        return usage_number("rollback", "--time", time, 0, INT64_MAX);
     if (time == NULL && !verb_number(checkpoint, 0, INT64_MAX, &number)) {
         rc = find_checkpoint(ctl, checkpoint, &number);
         if (rc != EXIT_DONE)
@@ -112,8 +115,8 @@ int verb_clock_step(struct ctl *ctl, const struct verb_input *input)
     cJSON *params;
     long long steps = 1;
 
-    if (input->arguments[1] != NULL && !verb_number(input->arguments[1], 1, 100000, &steps))
-        return usage_number("step", "number of steps", input->arguments[1]);
+    if (input->arguments[1] != NULL && !verb_number(input->arguments[1], 1, STEPS_MAX, &steps))
+        return usage_number("step", "number of steps", input->arguments[1], 1, STEPS_MAX);
     params = cJSON_CreateObject();
     cJSON_AddStringToObject(params, "name", input->arguments[0]);
     cJSON_AddNumberToObject(params, "steps", (double)steps);
@@ -158,10 +161,11 @@ int verb_clock_group(struct ctl *ctl, const struct verb_input *input)
     return ctl_show(ctl, "clock.group.get", params, print_group);
 }
 
-static int usage_number(const char *verb, const char *what, const char *text)
+static int usage_number(const char *verb, const char *what, const char *text, long long min,
+                        long long max)
 {
-    return ctl_fail(EXIT_USAGE, "clock %s: %s is \"%s\", expected a whole number", verb, what,
-                    text);
+    return ctl_fail(EXIT_USAGE, "clock %s: %s is \"%s\", expected %lld..%lld", verb, what, text,
+                    min, max);
 }
 
 static void print_time(const struct ctl *ctl, const cJSON *result)

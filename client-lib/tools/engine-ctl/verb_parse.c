@@ -101,6 +101,12 @@ bool verb_number(const char *text, long long min, long long max, long long *numb
 
 /* ---- words and options ---- */
 
+/* What may stand behind a minus sign: no option begins so. */
+static bool begins_number(const char *text)
+{
+    return (*text >= '0' && *text <= '9') || *text == '.';
+}
+
 static int split(int argc, char **argv, struct command_line *line)
 {
     bool options_end = false;
@@ -116,7 +122,8 @@ static int split(int argc, char **argv, struct command_line *line)
             options_end = true;
         } else if (!options_end && strcmp(argv[at], "-h") == 0) {
             line->globals[HELP] = "";
-        } else if (!options_end && argv[at][0] == '-' && argv[at][1] != '\0') {
+        } else if (!options_end && argv[at][0] == '-' && argv[at][1] != '\0' &&
+                   !begins_number(argv[at] + 1)) {
             int rc = split_option(argv, &at, argc, line);
 
             if (rc != EXIT_DONE)

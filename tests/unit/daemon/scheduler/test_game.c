@@ -387,6 +387,71 @@ START_TEST(a_slow_clock_can_be_paused_scaled_and_set_back_while_it_waits)
 }
 END_TEST
 
+static int64_t paused_to(uint32_t clock, uint64_t steps)
+{
+    struct order order = { .kind = ORDER_ADVANCE, .clock = clock, .u.steps = steps };
+    uint64_t epoch;
+
+    carry_out(&order);
+    return read_at(&page, now_ns, &epoch);
+}
+
+static void rate_to(uint32_t clock, uint64_t hz)
+{
+    struct order order = { .kind = ORDER_RATE, .clock = clock };
+
+    ck_assert_int_eq(ec_period_of_rate(hz, 1, &order.u.ratio.num, &order.u.ratio.den), EC_OK);
+    ck_assert_int_eq(carry_out(&order).rc, EC_OK);
+}
+
+START_TEST(a_clock_that_was_made_after_the_moment_of_a_roll_back_begins_anew)
+{
+    struct order back = { .kind = ORDER_ROLLBACK };
+    int64_t made_ns;
+    uint64_t made_step;
+
+    carry_out(&(struct order) { .kind = ORDER_PAUSE });
+    made_ns = paused_to(0, 60);
+    back.u.back.checkpoint = carry_out(&(struct order) { .kind = ORDER_CHECKPOINT }).checkpoint;
+    made_step = state.clock[0].step;
+    paused_to(0, 600);
+    add("late", 10, LATE_SKIP);
+    paused_to(1, 10);
+    rate_to(1, 20);
+    paused_to(1, 5); /* to step 15, of which the last four have the new rate */
+    ck_assert_int_eq(carry_out(&back).rc, EC_OK);
+    ck_assert_uint_eq(state.clock[1].step, 0);
+    ck_assert_int_eq(paused_to(1, 1), made_ns + 50 * MS);
+    ck_assert_int_eq(paused_to(1, 19), made_ns + 1000 * MS);
+    ck_assert_uint_eq(state.clock[0].step, made_step + 60);
+}
+END_TEST
+
+START_TEST(time_that_is_put_forward_over_two_changes_of_rate_goes_back_between_them)
+{
+    struct order back = { .kind = ORDER_ROLLBACK };
+    int64_t start_ns;
+
+    add("slower", 4, LATE_SKIP); /* its change comes later, but it stands first */
+    add("faster", 5, LATE_SKIP);
+    add("driver", 1, LATE_SKIP);
+    start_ns = state.snapshot.step[1].base_ns;
+    carry_out(&(struct order) { .kind = ORDER_PAUSE });
+    rate_to(1, 8);
+    rate_to(2, 10);
+    paused_to(3, 1);
+    ck_assert_uint_eq(state.clock[1].step, 1 + 6);
+    ck_assert_uint_eq(state.clock[2].step, 1 + 8);
+    back.u.back.game_ns = start_ns + 240 * MS;
+    ck_assert_int_eq(carry_out(&back).rc, EC_OK);
+    ck_assert_uint_eq(state.clock[1].step, 0);
+    ck_assert_uint_eq(state.clock[2].step, 1);
+    ck_assert_int_eq(paused_to(1, 1), start_ns + 250 * MS);
+    ck_assert_int_eq(paused_to(2, 1), start_ns + 300 * MS);
+    ck_assert_int_eq(paused_to(1, 1), start_ns + 500 * MS); /* the change had not been ordered */
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("game");
@@ -407,6 +472,8 @@ int main(void)
     tcase_add_test(tests, a_late_slow_clock_stretches_game_time_and_leaves_no_step_out);
     tcase_add_test(tests, a_slow_clock_in_time_stretches_nothing);
     tcase_add_test(tests, a_slow_clock_can_be_paused_scaled_and_set_back_while_it_waits);
+    tcase_add_test(tests, a_clock_that_was_made_after_the_moment_of_a_roll_back_begins_anew);
+    tcase_add_test(tests, time_that_is_put_forward_over_two_changes_of_rate_goes_back_between_them);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

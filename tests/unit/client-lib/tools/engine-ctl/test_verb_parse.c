@@ -85,6 +85,16 @@ START_TEST(words_behind_two_dashes_are_no_options)
 }
 END_TEST
 
+START_TEST(a_negative_number_is_no_option)
+{
+    ck_assert_int_eq(PARSE("clock", "scale", "-1"), EXIT_DONE);
+    ck_assert_str_eq(input.arguments[0], "-1");
+    ck_assert_int_eq(PARSE("clock", "scale", "-.5"), EXIT_DONE);
+    ck_assert_str_eq(input.arguments[0], "-.5");
+    ck_assert_int_eq(PARSE("clock", "scale", "-x"), EXIT_USAGE);
+}
+END_TEST
+
 static const char *const wrong[][6] = {
     { "engine-ctl", NULL },
     { "engine-ctl", "fly", NULL },
@@ -161,6 +171,7 @@ int main(void)
     tcase_add_test(tests, an_optional_value_is_only_taken_behind_an_equal_sign);
     tcase_add_test(tests, options_that_come_several_times_are_kept_with_their_names);
     tcase_add_test(tests, words_behind_two_dashes_are_no_options);
+    tcase_add_test(tests, a_negative_number_is_no_option);
     tcase_add_test(tests, an_option_that_may_be_given_several_times_fills_a_list);
     tcase_add_loop_test(tests, what_is_not_understood_is_a_usage_error, 0,
                         sizeof wrong / sizeof wrong[0]);
