@@ -135,8 +135,10 @@ int cmd_breaker_rehearse(struct request *request)
         rehearsal_run_recorded(&policy, breaker->trace, request->result);
     else
         write_present(breaker, &policy, request->result);
+    if (rc < 0)
+        return rc; /* what was begun is not sent */
     ec_json_object_end(request->result);
-    return rc;
+    return EC_OK;
 }
 
 int cmd_breaker_trace(struct request *request)

@@ -73,7 +73,8 @@ bool memory_text_host(const char *meminfo, struct memory_host *host)
         return false;
     host->total_bytes *= 1024;
     host->kernel_bytes *= 1024;
-    host->available_bytes = host->kernel_bytes;
+    host->available_bytes =
+        host->kernel_bytes < host->total_bytes ? host->kernel_bytes : host->total_bytes;
     if (!memory_text_row(meminfo, "MemFree:", &free_kib) ||
         !memory_text_row(meminfo, "Active(file):", &active_kib) ||
         !memory_text_row(meminfo, "Inactive(file):", &inactive_kib))

@@ -127,12 +127,16 @@ static int read_element(struct ec_json_span element, unsigned index, int64_t aft
         while (count < ELEMENTS_MAX && ec_json_next_element(&numbers, &number) &&
                ec_json_get_i64(number, &values[count]) == EC_OK && values[count] >= 0)
             count++;
-    if (count < 3 || values[1] == 0)
+    if (count < 3 || values[1] == 0 || ec_json_next_element(&numbers, &number))
         return ec_fail(why, EC_ERR_PARAM,
                        "trace: element %u is not [at_ms, total_bytes, available_bytes, "
                        "some_permille, full_permille], the last two optional",
                        index);
-    if (values[0] < after_ms || values[0] > AT_MS_MAX)
+    if (values[0] > AT_MS_MAX)
+        return ec_fail(why, EC_ERR_PARAM,
+                       "trace: element %u is at %" PRId64 " ms, allowed is 0 to %" PRId64, index,
+                       values[0], AT_MS_MAX);
+    if (values[0] < after_ms)
         return ec_fail(why, EC_ERR_PARAM,
                        "trace: element %u is at %" PRId64 " ms, the one before it at %" PRId64,
                        index, values[0], after_ms);

@@ -3,10 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "breaker/memory_text.h"
@@ -45,6 +48,9 @@ static void source_open(struct source *source, enum source_kind kind, const char
 static void source_close(struct source *source);
 static void forget_absent(struct sources *sources, const char *name);
 static int open_in(const char *directory, const char *file);
+static bool is_plain(int fd);
+static bool reopen(int fd);
+static bool follow_replaced(struct source *source);
 static bool read_fd(int fd, char *text);
 static bool read_path(const char *directory, const char *name, const char *file, char *text,
                       size_t bytes);
@@ -65,6 +71,7 @@ int sources_init(struct sources *sources, const char *proc, const char *groups,
         sources_finish(sources);
         return ec_fail(why, EC_ERR_SYSTEM, "%s/meminfo has no MemTotal and MemAvailable", proc);
     }
+    host->plain = is_plain(host->usage_fd);
     host->pressure_fd = open_in(proc, "pressure/memory");
     if (host->pressure_fd < 0)
         sources_note_absent(sources, "pressure", strerror(errno));
@@ -183,7 +190,9 @@ bool source_look(struct source *source, int64_t now_ns)
 
 bool source_look_exactly(struct source *source, int64_t now_ns)
 {
-    source->readable = source->kind == SOURCE_HOST ? look_host(source) : look_group(source, now_ns);
+    source->readable =
+        (!source->plain || follow_replaced(source)) &&
+        (source->kind == SOURCE_HOST ? look_host(source) : look_group(source, now_ns));
     source->exact.at_ns =
         source->readable && source->has_quick && used_bytes(source, &source->exact.used_bytes)
             ? now_ns
@@ -328,6 +337,7 @@ static uint32_t add_group(struct sources *sources, const struct kind_row *row,
         source_close(source);
         return SOURCES_HOST;
     }
+    source->plain = is_plain(source->usage_fd);
     if (at >= sources->high)
         sources->high = at + 1;
     return at;
@@ -494,6 +504,51 @@ static int open_in(const char *directory, const char *file)
 
     snprintf(path, sizeof path, "%s/%s", directory, file);
     return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Not the kernel's own text, but a file that somebody writes. */
+static bool is_plain(int fd)
+{
+    struct statfs fs;
+
+    return fstatfs(fd, &fs) == 0 && fs.f_type != PROC_SUPER_MAGIC &&
+           fs.f_type != CGROUP_SUPER_MAGIC && fs.f_type != CGROUP2_SUPER_MAGIC;
+}
+
+/* Open again what has another file in its place now. false: there is none. */
+static bool reopen(int fd)
+{
+    static const char gone[] = " (deleted)";
+    char link[32], path[PATH_BYTES];
+    bool done = false;
+    ssize_t bytes;
+    int fresh;
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    bytes = readlink(link, path, sizeof path - 1) - (ssize_t)(sizeof gone - 1);
+    if (bytes <= 0 || memcmp(path + bytes, gone, sizeof gone - 1) != 0)
+        return false;
+    path[bytes] = '\0';
+    fresh = open(path, O_RDONLY | O_CLOEXEC);
+    if (fresh >= 0) {
+        done = dup3(fresh, fd, O_CLOEXEC) >= 0;
+        close(fresh);
+    }
+    return done;
+}
+
+/* Who writes a plain file may put a new one in its place: then that is read. false: one is gone. */
+static bool follow_replaced(struct source *source)
+{
+    const int fds[] = { source->usage_fd, source->stat_fd, source->limit_fd, source->high_fd,
+                        source->pressure_fd };
+    bool all = true;
+    struct stat st;
+
+    for (size_t i = 0; i < sizeof fds / sizeof fds[0]; i++)
+        if (fds[i] >= 0 && fstat(fds[i], &st) == 0 && st.st_nlink == 0 && !reopen(fds[i]))
+            all = false;
+    return all;
 }
 
 /* text has TEXT_BYTES. */

@@ -39,6 +39,7 @@ struct source {
     bool own;                     /* counts for all */
     uint32_t users;               /* clients whose chain it is in */
     int usage_fd, stat_fd, limit_fd, high_fd, pressure_fd; /* -1: not there */
+    bool plain; /* these are not the kernel's own, and may be replaced */
 
     bool readable;        /* the last look could read it */
     uint64_t limit_bytes; /* the lesser of the hard limit and that at which the kernel slows down */

@@ -650,6 +650,20 @@ static void retire(struct timers *timers, uint32_t at)
     give_slot(timers, at);
 }
 
+/* The first point of the grid after now, and how many passed since first, which is not after now. The
+ * grid may begin at INT64_MIN. false: there is none before the end of time. */
+static bool next_on_grid(int64_t first, int64_t every, int64_t now, uint64_t *passed, int64_t *next)
+{
+    uint64_t ahead;
+
+    *passed = ((uint64_t)now - (uint64_t)first) / (uint64_t)every + 1;
+    if (__builtin_mul_overflow(*passed, (uint64_t)every, &ahead) ||
+        ahead > (uint64_t)INT64_MAX - (uint64_t)first)
+        return false;
+    *next = (int64_t)((uint64_t)first + ahead);
+    return true;
+}
+
 bool timers_fire(struct timers *timers, unsigned clock, int64_t now, struct timer_firing *firing)
 {
     struct heap *heap = &timers->heap[clock];
@@ -667,10 +681,8 @@ bool timers_fire(struct timers *timers, unsigned clock, int64_t now, struct time
     slot->count++;
     slot->fired = now;
     fill(timers, at, firing);
-    firing->passed =
-        slot->desc.every > 0 ? ((uint64_t)now - (uint64_t)due) / (uint64_t)slot->desc.every + 1 : 1;
-    if (slot->desc.every > 0 &&
-        !__builtin_add_overflow(due, (int64_t)firing->passed * slot->desc.every, &next)) {
+    firing->passed = 1;
+    if (slot->desc.every > 0 && next_on_grid(due, slot->desc.every, now, &firing->passed, &next)) {
         slot->desc.due = next;
         sift_down(timers, heap, 0, (struct entry) { next, at });
     } else {
@@ -683,11 +695,12 @@ bool timers_fire(struct timers *timers, unsigned clock, int64_t now, struct time
 /* The first point of the grid after now. */
 static int64_t grid_after(const struct slot *slot, int64_t now)
 {
+    uint64_t passed;
+    int64_t next;
+
     if (now < slot->first)
         return slot->first;
-    return slot->first +
-           (int64_t)(((uint64_t)now - (uint64_t)slot->first) / (uint64_t)slot->desc.every + 1) *
-               slot->desc.every;
+    return next_on_grid(slot->first, slot->desc.every, now, &passed, &next) ? next : INT64_MAX;
 }
 
 void timers_set_back(struct timers *timers, unsigned clock, int64_t now)

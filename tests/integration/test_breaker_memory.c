@@ -279,6 +279,11 @@ START_TEST(a_rehearsal_changes_nothing)
     ck_assert_msg(strstr(reply, "\"name\":\"host\",\"level\":1") != NULL, "%s", reply);
     reply = line_client_call(&operator, "breaker.rehearse", "{\"trace\":[[0,100,50],[5,100,7]]}");
     ck_assert_msg(line_has(reply, "highest", "2"), "%s", reply);
+    reply = line_client_call(&operator, "breaker.rehearse", "{\"trace\":[[5,100,7],[0,100,50]]}");
+    ck_assert_msg(line_has(reply, "code", "-32602"), "%s", reply);
+    ck_assert_msg(strstr(reply, "element 1 is at 0 ms") != NULL, "%s", reply);
+    reply = line_client_call(&operator, "breaker.rehearse", "{\"trace\":[[0,100,50,0,0,0]]}");
+    ck_assert_msg(line_has(reply, "code", "-32602"), "%s", reply);
     ck_assert(line_has(line_client_call(&operator, "breaker.get", NULL), "level", "0"));
     ck_assert(
         line_has(line_client_call(&operator, "breaker.policy", NULL), "warning_permille", "150"));

@@ -121,6 +121,26 @@ START_TEST(without_limited_groups_the_host_is_the_only_source)
 }
 END_TEST
 
+START_TEST(a_plain_file_may_be_replaced_by_another_one)
+{
+    struct source *host = &sources.source[SOURCES_HOST];
+    char from[96], to[96];
+
+    snprintf(from, sizeof from, "%s/proc/new", root);
+    snprintf(to, sizeof to, "%s/proc/meminfo", root);
+    ck_assert_msg(start("") == EC_OK, "%s", why.text);
+    put("proc/new", "MemTotal: 1000 kB\nMemAvailable: 70 kB\n");
+    ck_assert_int_eq(rename(from, to), 0);
+    ck_assert(source_look(host, MS));
+    ck_assert_uint_eq(host->reading.available_bytes, 70 * 1024);
+    ck_assert_int_eq(remove(to), 0);
+    ck_assert(!source_look(host, 2 * MS));
+    put_meminfo(1000, 2000); /* nonsense: more than there is */
+    ck_assert(source_look(host, 3 * MS));
+    ck_assert_uint_eq(host->reading.available_bytes, 1000 * 1024);
+}
+END_TEST
+
 START_TEST(what_is_missing_is_noted_once_with_its_reason)
 {
     ck_assert_int_eq(start(""), EC_OK);
@@ -455,6 +475,7 @@ int main(void)
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, without_limited_groups_the_host_is_the_only_source);
+    tcase_add_test(tcase, a_plain_file_may_be_replaced_by_another_one);
     tcase_add_test(tcase, what_is_missing_is_noted_once_with_its_reason);
     tcase_add_test(tcase, every_group_up_to_the_root_is_looked_at_in_both_versions);
     tcase_add_test(tcase, groups_can_be_named_instead);

@@ -119,6 +119,23 @@ START_TEST(points_that_passed_at_once_are_one_firing_with_a_count)
 }
 END_TEST
 
+START_TEST(a_grid_may_begin_at_the_far_end_of_the_past_and_ends_with_time)
+{
+    const int64_t every = (INT64_C(1) << 53) - 1, first = INT64_MIN;
+    struct timer_firing firing;
+
+    arm(ALARM_REAL, first, every, 1);
+    ck_assert(timers_fire(timers, ALARM_REAL, 1000, &firing));
+    ck_assert_uint_eq(firing.passed, 1025); /* 2^63 / 2^53, and a bit for each that is shorter */
+    ck_assert_int_eq(timers_first(timers, ALARM_REAL),
+                     (int64_t)((uint64_t)first + 1025u * (uint64_t)every));
+    arm(ALARM_GAME, INT64_MAX - 5, 10, 1);
+    ck_assert(timers_fire(timers, ALARM_GAME, INT64_MAX - 1, &firing));
+    ck_assert(!timers_fire(timers, ALARM_GAME, INT64_MAX, &firing));
+    ck_assert_int_eq(timers_first(timers, ALARM_GAME), INT64_MAX);
+}
+END_TEST
+
 START_TEST(an_owner_that_leaves_takes_its_timers_along)
 {
     struct timer_firing firing;
@@ -221,6 +238,7 @@ int main(void)
     tcase_add_test(tests, cancelled_ones_do_not_fire_and_ids_are_not_used_again);
     tcase_add_test(tests, a_repeating_timer_never_drifts);
     tcase_add_test(tests, points_that_passed_at_once_are_one_firing_with_a_count);
+    tcase_add_test(tests, a_grid_may_begin_at_the_far_end_of_the_past_and_ends_with_time);
     tcase_add_test(tests, an_owner_that_leaves_takes_its_timers_along);
     tcase_add_test(tests, what_fired_after_the_moment_that_time_went_back_to_is_armed_again_once);
     tcase_add_test(tests, a_repeating_timer_goes_back_on_its_grid);
