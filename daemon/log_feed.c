@@ -54,6 +54,7 @@ int log_feed_init(struct services *services, struct ec_error *why)
                          .instance = services->instance,
                          .config = services->config,
                          .counters = services->counters,
+                         .own_memory = services->own_memory,
                          .delivered = EC_COUNTER_log_delivered,
                          .lost = EC_COUNTER_log_tail_lost,
                          .skipped = -1,

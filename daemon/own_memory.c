@@ -1,5 +1,6 @@
 #include "daemon/own_memory.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
@@ -7,12 +8,14 @@
 #include <sys/mman.h>
 
 #include "daemon/services.h"
+#include "foundation/memory/heap.h"
 #include "segment/thread_rows.h"
 
 struct own_memory {
     struct ec_client_segment *rows;
     struct ec_memory_sink sink;
-    struct ec_allocator_row *heap; /* NULL: no row was free */
+    struct ec_allocator_row *c_library; /* NULL: no row was free */
+    struct ec_heap *heap;
     uint32_t tags[OWN_MEMORY_TAGS];
 };
 
@@ -25,6 +28,9 @@ int own_memory_init(struct services *services, struct ec_error *why)
         [OWN_MEMORY_HEAP] = "heap",
         [OWN_MEMORY_REQUESTS] = "requests",
         [OWN_MEMORY_CONNECTIONS] = "connections",
+        [OWN_MEMORY_REPLIES] = "replies",
+        [OWN_MEMORY_FEEDS] = "feeds",
+        [OWN_MEMORY_ROUTES] = "routes",
     };
     struct own_memory *own = calloc(1, sizeof *own);
     int rc;
@@ -36,14 +42,17 @@ int own_memory_init(struct services *services, struct ec_error *why)
         rc = ec_memory_sink_init(&own->sink, why);
     for (unsigned i = 0; rc == EC_OK && i < OWN_MEMORY_TAGS; i++)
         rc = ec_memory_sink_tag(&own->sink, names[i], 0, &own->tags[i], why);
+    if (rc == EC_OK)
+        rc = ec_heap_create_in(&own->sink, &(struct ec_heap_desc) { .name = "blocks" }, &own->heap,
+                               why);
     if (rc < 0) {
         if (own->rows != NULL)
             munmap(own->rows, sizeof *own->rows);
         free(own);
         return rc;
     }
-    own->heap = ec_memory_sink_row_take(&own->sink, "C library", EC_ALLOCATOR_HEAP,
-                                        own->tags[OWN_MEMORY_HEAP], 0);
+    own->c_library = ec_memory_sink_row_take(&own->sink, "C library", EC_ALLOCATOR_HEAP,
+                                             own->tags[OWN_MEMORY_HEAP], 0);
     services->own_memory = own;
     return EC_OK;
 }
@@ -54,6 +63,7 @@ void own_memory_shutdown(struct services *services)
 
     if (own == NULL)
         return;
+    ec_heap_destroy(own->heap);
     ec_memory_sink_finish(&own->sink);
     munmap(own->rows, sizeof *own->rows);
     free(own);
@@ -74,7 +84,7 @@ const struct ec_client_segment *own_memory_segment(struct own_memory *own)
 {
     const struct mallinfo2 info = mallinfo2();
     const uint64_t bytes = info.uordblks + info.hblkhd;
-    struct ec_allocator_row *row = own->heap;
+    struct ec_allocator_row *row = own->c_library;
 
     if (row == NULL)
         return own->rows;
@@ -92,6 +102,79 @@ uint64_t own_memory_bytes(void)
     const struct mallinfo2 info = mallinfo2();
 
     return info.uordblks + info.hblkhd;
+}
+
+/* In front of each block: who frees it need not know more. */
+struct front {
+    struct own_memory *own;
+    uint32_t tag;
+    size_t bytes;
+};
+
+#define FRONT_BYTES 32 /* a multiple of 16, as blocks are aligned */
+_Static_assert(sizeof(struct front) <= FRONT_BYTES, "it lies in front");
+
+#if defined(__SANITIZE_ADDRESS__)
+static void *take_block(struct own_memory *own, uint32_t tag, size_t bytes)
+{
+    void *block = malloc(bytes);
+
+    if (block != NULL)
+        ec_memory_sink_count(&own->sink, tag, 1, bytes, 0, 0);
+    return block;
+}
+
+static void give_block(struct front *front)
+{
+    ec_memory_sink_count(&front->own->sink, front->tag, 0, 0, 1, front->bytes);
+    free(front);
+}
+#else
+static void *take_block(struct own_memory *own, uint32_t tag, size_t bytes)
+{
+    return ec_alloc(own->heap, bytes, tag);
+}
+
+static void give_block(struct front *front)
+{
+    const int rc = ec_free(front->own->heap, front);
+
+    assert(rc == EC_OK);
+    (void)rc;
+}
+#endif
+
+void *own_memory_alloc(struct own_memory *own, enum own_memory_tag tag, size_t bytes)
+{
+    const size_t whole = FRONT_BYTES + bytes;
+    struct front *front;
+
+    if (whole < bytes)
+        return NULL;
+    front = own != NULL ? take_block(own, own->tags[tag], whole) : malloc(whole);
+    if (front == NULL)
+        return NULL;
+    memset(front, 0, whole);
+    *front = (struct front) { .own = own, .tag = own_memory_tag(own, tag), .bytes = whole };
+    return (char *)front + FRONT_BYTES;
+}
+
+void own_memory_free(void *block)
+{
+    struct front *front;
+
+    if (block == NULL)
+        return;
+    front = (struct front *)(void *)((char *)block - FRONT_BYTES);
+    if (front->own != NULL)
+        give_block(front);
+    else
+        free(front);
+}
+
+struct own_memory *own_memory_of(const void *block)
+{
+    return ((const struct front *)(const void *)((const char *)block - FRONT_BYTES))->own;
 }
 
 /* Pages come when they are touched: some of the counters, none of the references. */

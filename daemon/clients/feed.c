@@ -9,6 +9,7 @@
 
 #include "clients/clients.h"
 #include "daemon/config.h"
+#include "daemon/own_memory.h"
 #include "foundation/real_time.h"
 #include "proto/line.h"
 
@@ -82,6 +83,11 @@ static void count(struct feed *feed, int row, uint64_t n)
         counters_add(feed->desc.counters, (enum ec_counter_id)row, n);
 }
 
+static void *take(const struct feed *feed, size_t bytes)
+{
+    return own_memory_alloc(feed->desc.own_memory, OWN_MEMORY_FEEDS, bytes);
+}
+
 /* ---- items and the ring ------------------------------------------------------------------------ */
 
 static struct feed_item *item_hold(struct feed_item *item)
@@ -93,7 +99,7 @@ static struct feed_item *item_hold(struct feed_item *item)
 static void item_release(struct feed_item *item)
 {
     if (item != NULL && --item->references == 0)
-        free(item);
+        own_memory_free(item);
 }
 
 static void ring_drop_oldest(struct feed *feed)
@@ -207,13 +213,13 @@ static void drop_first(struct subscription *s)
         s->last = NULL;
     s->queued_bytes -= first->item->bytes;
     item_release(first->item);
-    free(first);
+    own_memory_free(first);
 }
 
 static void enqueue(struct feed *feed, struct subscription *s, struct feed_item *item)
 {
     const size_t bound = (size_t)config_integer(feed->desc.config, EC_CONFIG_event_queue_bytes);
-    struct queued *place = item->bytes <= bound ? malloc(sizeof *place) : NULL;
+    struct queued *place = item->bytes <= bound ? take(feed, sizeof *place) : NULL;
 
     if (place == NULL) {
         count_lost(feed, s, &item->topic, 1);
@@ -251,7 +257,7 @@ static struct pace *find_pace(struct subscription *s, uint64_t key)
     HASH_FIND(hh, s->paces, &key, sizeof key, pace);
     if (pace != NULL)
         return pace;
-    pace = calloc(1, sizeof *pace);
+    pace = own_memory_alloc(own_memory_of(s), OWN_MEMORY_FEEDS, sizeof *pace);
     if (pace == NULL)
         return NULL;
     pace->key = key;
@@ -280,7 +286,7 @@ static void free_paces(struct subscription *s)
     {
         HASH_DEL(s->paces, pace);
         item_release(pace->waiting);
-        free(pace);
+        own_memory_free(pace);
     }
 }
 
@@ -412,7 +418,7 @@ void feed_publish(struct feed *feed, const struct feed_topic *topic, struct ec_j
                   int64_t now_ns)
 {
     const bool fits = members.bytes + HEAD_BYTES <= EC_LINE_BYTES;
-    struct feed_item *item = fits ? malloc(sizeof *item + members.bytes) : NULL;
+    struct feed_item *item = fits ? take(feed, sizeof *item + members.bytes) : NULL;
 
     feed->seq++;
     if (item != NULL) {
@@ -528,7 +534,7 @@ int feed_add(struct feed *feed, struct client *client, const struct feed_subscri
 
     if (rc < 0)
         return rc;
-    s = calloc(1, sizeof *s + desc->filter_bytes);
+    s = take(feed, sizeof *s + desc->filter_bytes);
     if (s == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for a subscription");
     s->client = client;
@@ -565,7 +571,7 @@ static void remove_at(struct feed *feed, struct subscription **at)
     *at = s->next;
     feed->absent_count -= s->client == NULL;
     drop_queue(s);
-    free(s);
+    own_memory_free(s);
     if (feed->list != NULL)
         return;
     while (feed->oldest != NULL && !feed->desc.keeps_all)

@@ -50,7 +50,8 @@ struct feed_desc {
     uint64_t instance;
     const struct config *config;
     struct counters *counters;
-    int delivered, lost, skipped; /* rows of the counters; -1: not counted */
+    struct own_memory *own_memory; /* where it takes its memory from; NULL: the C library */
+    int delivered, lost, skipped;  /* rows of the counters; -1: not counted */
     /* Is an item for a subscription with this filter? */
     bool (*wants)(const void *filter, const struct feed_topic *topic);
     /* Is all that the second filter wants also wanted by the first? */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/counters.h"
+#include "daemon/own_memory.h"
 
 #define WRITER_BYTES_KEPT 65536
 #define ERROR_BYTES 256 /* an error answer with a short id */
@@ -83,15 +84,16 @@ int request_attach_fd(struct request *request, int fd)
 int request_defer(struct request *request, void (*on_gone)(void *context), void *context,
                   struct reply **out)
 {
+    struct own_memory *own = request->services->own_memory;
     struct call *call = request->call;
-    struct reply *reply = calloc(1, sizeof *reply + call->id.bytes);
+    struct reply *reply = own_memory_alloc(own, OWN_MEMORY_REPLIES, sizeof *reply + call->id.bytes);
 
     assert(call->deferred == NULL);
     assert(call->fd_count == 0); /* a late reply carries none */
     if (reply != NULL && call->is_in_batch && *call->batch == NULL) {
-        *call->batch = calloc(1, sizeof **call->batch);
+        *call->batch = own_memory_alloc(own, OWN_MEMORY_REPLIES, sizeof **call->batch);
         if (*call->batch == NULL) {
-            free(reply);
+            own_memory_free(reply);
             reply = NULL;
         } else {
             (*call->batch)->caller = call->caller;
@@ -261,7 +263,7 @@ void batch_settle(struct batch *batch)
     if (batch->caller != NULL)
         batch_send(batch->answers, batch->caller);
     reply_writer_finish(&batch->own);
-    free(batch);
+    own_memory_free(batch);
 }
 
 void batch_send(struct ec_json_writer *answers, struct caller *caller)
@@ -306,5 +308,5 @@ static void reply_free(struct reply *reply)
 {
     reply_writer_finish(&reply->text);
     reply_writer_finish(&reply->data);
-    free(reply);
+    own_memory_free(reply);
 }

@@ -306,6 +306,7 @@ int events_init(struct services *services, struct ec_error *why)
     events->writer.segment.fd = -1;
     events->routes = (struct routes) {
         .types = &events->types,
+        .own_memory = services->own_memory,
         .heritage = services->heritage,
         .last_port_id = heritage_last_id(services->heritage, HERITAGE_PORT),
         .last_reader_id = heritage_last_id(services->heritage, HERITAGE_READER),

@@ -10,8 +10,15 @@
 
 #include "daemon/heritage.h"
 #include "daemon/log.h"
+#include "daemon/own_memory.h"
 #include "foundation/doorbell.h"
 #include "segment/event_port.h"
+
+/* From where another block of the routes came. */
+static void *take_beside(const void *block, size_t bytes)
+{
+    return own_memory_alloc(own_memory_of(block), OWN_MEMORY_ROUTES, bytes);
+}
 
 /* ---- small sets of slots --------------------------------------------------------------------- */
 
@@ -180,7 +187,7 @@ static void insert_link(struct route_link *made, struct route_port *port,
 static int add_link(struct route_port *port, struct route_reader *reader, struct route_link **link,
                     struct ec_error *why)
 {
-    struct route_link *made = calloc(1, sizeof *made);
+    struct route_link *made = take_beside(port, sizeof *made);
 
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for a link");
@@ -193,7 +200,7 @@ static int add_link(struct route_port *port, struct route_reader *reader, struct
             give_slot(reader->owner->cursor_slots, made->cursor);
         if (made->reader_slot != EC_PORT_READERS_MAX)
             give_slot(port->slots, made->reader_slot);
-        free(made);
+        own_memory_free(made);
         return cursors
                    ? ec_fail(why, EC_ERR_LIMIT, "client %u reads %d ports, no more are possible",
                              reader->owner->client_id, EC_CURSORS_MAX)
@@ -246,7 +253,7 @@ static bool agree(const struct route_port *port, const struct route_reader *read
 static int link_pair(struct route_port *port, struct route_reader *reader, struct route_link **link,
                      struct ec_error *why)
 {
-    struct route_link *made = agree(port, reader) ? calloc(1, sizeof *made) : NULL;
+    struct route_link *made = agree(port, reader) ? take_beside(port, sizeof *made) : NULL;
 
     if (made == NULL) {
         drop_port_claim(port, reader->id);
@@ -319,7 +326,7 @@ static void remove_link(struct route_link *link)
     *at = link->next_of_reader;
     give_slot(link->port->slots, link->reader_slot);
     give_slot(link->reader->owner->cursor_slots, link->cursor);
-    free(link);
+    own_memory_free(link);
 }
 
 /* ---- statistics of what goes ----------------------------------------------------------------- */
@@ -382,7 +389,7 @@ static void free_port(struct route_port *port)
     claims_finish(&port->claims);
     if (port->fd >= 0)
         close(port->fd);
-    free(port);
+    own_memory_free(port);
 }
 
 /* Map and check a port that a client made. */
@@ -483,7 +490,7 @@ int routes_open_port(struct routes *routes, struct route_owner *owner,
     if (owner->port_count == ROUTE_PORTS_MAX)
         return ec_fail(why, EC_ERR_LIMIT, "client %u has %d ports, no more are possible",
                        owner->client_id, ROUTE_PORTS_MAX);
-    made = calloc(1, sizeof *made);
+    made = take_beside(owner, sizeof *made);
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for a port");
     made->fd = fcntl(desc->fd, F_DUPFD_CLOEXEC, 3);
@@ -588,7 +595,7 @@ static void give_reader_place(struct route_reader *reader)
     give_claimed(reader->owner->cursor_slots, &reader->claims, false);
     claims_finish(&reader->claims);
     give_slot(&reader->owner->sleep_slots, reader->slot);
-    free(reader);
+    own_memory_free(reader);
 }
 
 static bool reader_claims(const struct claims *claims, const struct route_link *link)
@@ -635,13 +642,13 @@ int routes_open_reader(struct routes *routes, struct route_owner *owner,
         *reader = made;
         return EC_OK;
     }
-    made = calloc(1, sizeof *made);
+    made = take_beside(owner, sizeof *made);
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for a reader");
     made->owner = owner;
     rc = take_reader_place(routes, made, desc, why);
     if (rc < 0) {
-        free(made);
+        own_memory_free(made);
         return rc;
     }
     made->reliable = desc->reliable;
@@ -717,7 +724,8 @@ void routes_close_reader(struct routes *routes, struct route_reader *reader)
 
 struct route_owner *routes_add_owner(struct routes *routes, struct client *client)
 {
-    struct route_owner *owner = calloc(1, sizeof *owner);
+    struct route_owner *owner =
+        own_memory_alloc(routes->own_memory, OWN_MEMORY_ROUTES, sizeof *owner);
 
     if (owner == NULL)
         return NULL;
@@ -816,5 +824,5 @@ void routes_remove_owner(struct routes *routes, struct route_owner *owner)
     while (*at != owner)
         at = &(*at)->next;
     *at = owner->next;
-    free(owner);
+    own_memory_free(owner);
 }

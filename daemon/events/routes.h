@@ -100,6 +100,8 @@ struct route_daemon {
 
 struct routes {
     struct event_types *types;
+    struct own_memory
+        *own_memory; /* where owners and what they have is taken from; NULL: the C library */
     struct route_daemon daemon;
     struct route_owner *owners;
     struct route_port *ports;

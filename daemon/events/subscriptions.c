@@ -384,6 +384,7 @@ int subscriptions_init(struct subscriptions *subscriptions, uv_loop_t *loop, uin
                          .instance = instance,
                          .config = subscriptions->config,
                          .counters = subscriptions->counters,
+                         .own_memory = subscriptions->routes->own_memory,
                          .delivered = EC_COUNTER_events_json,
                          .lost = EC_COUNTER_events_json_lost,
                          .skipped = EC_COUNTER_events_json_skipped,

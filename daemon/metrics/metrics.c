@@ -76,6 +76,7 @@ int metrics_init(struct services *services, struct ec_error *why)
                                                     .instance = services->instance,
                                                     .config = services->config,
                                                     .counters = services->counters,
+                                                    .own_memory = services->own_memory,
                                                     .delivered = EC_COUNTER_telemetry_delivered,
                                                     .lost = EC_COUNTER_telemetry_lost,
                                                     .skipped = EC_COUNTER_telemetry_skipped,

@@ -559,6 +559,7 @@ END_TEST
 START_TEST(the_daemon_reports_its_own_memory)
 {
     const char *line = line_client_call(&operator, "memory.report", "{\"client_id\":0}");
+    int64_t feeds;
 
     ck_assert_str_eq(reply_text(line, "result/items/0/name"), "engine-cored");
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose malloc tells nothing */
@@ -568,6 +569,12 @@ START_TEST(the_daemon_reports_its_own_memory)
     ck_assert_int_gt(reply_number(line, "result/items/0/allocators/name=requests/capacity_bytes"),
                      0);
     ck_assert_int_ge(reply_number(line, "result/items/0/allocators/name=connections/count"), 1);
+    ck_assert_int_ge(reply_number(line, "result/items/0/tags/tag=routes/count"), 1); /* its own */
+    feeds = reply_number(line, "result/items/0/tags/tag=feeds/total"); /* log lines that are kept */
+    line_client_call(&operator, "event.subscribe", "{\"types\":[\"client.joined\"]}");
+    line = line_client_call(&operator, "memory.report", "{\"client_id\":0}");
+    ck_assert_int_gt(reply_number(line, "result/items/0/tags/tag=feeds/total"), feeds);
+    ck_assert_int_gt(reply_number(line, "result/items/0/tags/tag=feeds/bytes"), 0);
 }
 END_TEST
 
