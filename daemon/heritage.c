@@ -113,6 +113,11 @@ bool heritage_exists(const struct heritage *heritage)
     return heritage != NULL && heritage->existed;
 }
 
+bool heritage_counts(const struct heritage *heritage, bool kept)
+{
+    return heritage_exists(heritage) && (!heritage->ended_before || kept);
+}
+
 uint32_t heritage_runs(const struct heritage *heritage)
 {
     return heritage != NULL ? heritage->content.runs : 0;

@@ -46,6 +46,8 @@ void heritage_destroy(struct heritage *heritage, bool stays);
 
 /* Whether an earlier run of this boot left something. */
 bool heritage_exists(const struct heritage *heritage);
+/* And it holds: that run did not end in good order with nobody attached, or its segments are kept. */
+bool heritage_counts(const struct heritage *heritage, bool kept);
 /* How many runs of this boot there were before, as far as is known. */
 uint32_t heritage_runs(const struct heritage *heritage);
 /* The instance of the run before; 0: none. */

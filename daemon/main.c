@@ -15,6 +15,7 @@
 
 #include "breaker/breaker.h"
 #include "daemon/arguments.h"
+#include "daemon/before_answers.h"
 #include "daemon/config.h"
 #include "daemon/config_commands.h"
 #include "daemon/config_read.h"
@@ -167,6 +168,7 @@ static int run(const struct arguments *arguments)
     char user_path[PATH_MAX];
     char path[EC_SOCKET_PATH_BYTES + 256];
     struct counters counters = { 0 };
+    struct before_answers before_answers = { 0 };
     struct notify notify = { .wait_ms = NOTIFY_WAIT_MS };
     struct ec_error why = { 0 };
     struct services *services = services_create();
@@ -179,6 +181,7 @@ static int run(const struct arguments *arguments)
     }
     find_standard_files(&source, user_path);
     services->counters = &counters;
+    services->before_answers = &before_answers;
     services->notify = &notify;
     services->config_source = &source;
     signal(SIGPIPE, SIG_IGN); /* stderr may be a pipe whose reader is gone */

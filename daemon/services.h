@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct uv_loop_s;
+struct before_answers;
 struct breaker;
 struct clients;
 struct crash_record;
@@ -46,6 +47,7 @@ struct services {
     struct config *config;
     struct config_watch *config_watch; /* NULL: no inotify here */
     struct counters *counters;
+    struct before_answers *before_answers;
     struct crash_record *crash_record;
     struct postmortem *postmortem;
     struct fd_store *fd_store; /* also before its module: what was passed */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "client/known_links.h"
+#include "client/soft_references.h"
 #include "foundation/futex.h"
 #include "foundation/json/json_writer.h"
 #include "foundation/real_time.h"
@@ -270,8 +271,11 @@ static int replace_all(struct ec_client *client, struct known_segment known[KNOW
     if (rc == EC_OK && ec_known_link_segment(heap->fd) == client->heap_segment)
         rc = ec_segment_map_replace(directory->map, directory->fd, directory->kind,
                                     directory->bytes_max, why);
-    else if (rc == EC_OK)
+    else if (rc == EC_OK) {
+        ec_client_soft_lift(client);
         rc = replace_assets(client, directory, heap, why);
+        ec_client_soft_put_down(client);
+    }
     if (rc == EC_OK)
         rc = check_instance(client, directory->map, why);
     return rc == EC_OK ? check_instance(client, &client->clock, why) : rc;

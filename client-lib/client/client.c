@@ -18,6 +18,7 @@
 #include "client/attach.h"
 #include "client/kept_calls.h"
 #include "client/live_clients.h"
+#include "client/soft_references.h"
 #include "foundation/memory/space.h"
 
 #define NAME_BYTES_MAX 47
@@ -107,6 +108,8 @@ static int build(struct ec_client *client, const struct ec_client_desc *desc, st
     if (rc == EC_OK)
         rc = ec_kept_calls_create(client, why);
     if (rc == EC_OK)
+        rc = ec_client_soft_create(client, why);
+    if (rc == EC_OK)
         rc = ec_client_hello(client, NULL, why);
     if (rc == EC_OK)
         rc = make_segments(client, why);
@@ -143,6 +146,7 @@ void ec_client_destroy(struct ec_client *client)
     ec_event_peers_destroy(client);
     ec_client_gpu_destroy(client);
     ec_kept_calls_destroy(client);
+    ec_client_soft_destroy(client);
     ec_client_memory_destroy(client);
     ec_client_heaps_finish(client);
     ec_segment_map_finish(&client->directory);

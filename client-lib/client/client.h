@@ -60,6 +60,7 @@ struct ec_client {
     struct ec_client_gpu *gpu; /* client/gpu.c: what the daemon asks to give back */
     struct ec_event_peers *event_peers;
     struct ec_kept_calls *kept;
+    struct ec_soft_references *soft;
     struct ec_memory_sink *memory;
     pthread_mutex_t observing_lock;       /* around what says how closely it looks at its memory */
     _Atomic(struct ec_tracker *) tracker; /* NULL until tracking was started; then whole */

@@ -2,6 +2,7 @@
 #include <engine-core/clock.h>
 
 #include "client/client.h"
+#include "client/soft_references.h"
 #include "segment/histogram.h"
 
 #define FPS_WINDOW_NS EC_NS_PER_S
@@ -42,6 +43,7 @@ void ec_frame_begin(struct ec_client *client, struct ec_frame *frame)
         ec_histogram_add(&ec_client_own(client)->frames.period, (uint64_t)frame->period_ns);
     count_fps(client, frame->index, now_ns);
     ec_client_memory_frame_begins(client);
+    ec_client_soft_look(client);
     ec_client_breaker_look(client, EC_WATCH_FRAME); /* the safe point for its call-back */
 }
 

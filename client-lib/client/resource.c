@@ -37,7 +37,6 @@ static int acquire_in_vain(struct ec_client *client, ec_resource resource, uint6
 static int acquire_rest(struct ec_client *client, ec_resource resource,
                         struct ec_resource_view *view) __attribute__((noinline));
 static void release_otherwise(struct ec_client *client, ec_resource resource) COLD;
-static void soft_change(struct ec_client *client, uint32_t index, uint32_t delta);
 static bool is_held(struct ec_client *client, ec_resource resource, uint64_t life);
 static enum ec_reference_order order_decide(struct ec_client *client);
 static int view_fill(struct ec_client *client, ec_resource resource, struct ec_resource_view *view)
@@ -146,35 +145,6 @@ int ec_resource_request(struct ec_client *client, const char *name)
     ec_json_object_end(&writer);
     params[writer.bytes] = '\0';
     return ec_connection_notify(client->connection, "resource.request", params, &why);
-}
-
-int ec_resource_soft_acquire(struct ec_client *client, const char *name, ec_resource_soft *soft)
-{
-    uint32_t index = ec_directory_find(ec_client_directory(client), name);
-
-    soft->place = 0;
-    if (index == EC_RESOURCE_NONE)
-        return EC_ERR_NOT_FOUND;
-    soft->place = index + 1;
-    soft_change(client, index, 1);
-    return EC_OK;
-}
-
-void ec_resource_soft_release(struct ec_client *client, ec_resource_soft soft)
-{
-    if (soft.place > 0 && soft.place <= EC_RESOURCES_MAX)
-        soft_change(client, soft.place - 1, (uint32_t)-1);
-}
-
-static void soft_change(struct ec_client *client, uint32_t index, uint32_t delta)
-{
-    struct ec_client_segment *own = ec_client_own(client);
-    uint32_t thread = ec_client_thread_slot(client);
-
-    ec_reference_add(&own->soft.count[thread][index], delta, ec_reference_row_is_shared(thread),
-                     memory_order_relaxed);
-    /* Release: who sees the change sees the count. Pairs with the acquire of the daemon's tick. */
-    atomic_fetch_add_explicit(&own->soft_changes, 1, memory_order_release);
 }
 
 /* A life that is not READY goes on for those who hold it. The daemon may just be looking whether anybody

@@ -11,6 +11,7 @@
 #include "control/arrival.h"
 #include "control/output.h"
 #include "control/reply.h"
+#include "daemon/before_answers.h"
 #include "daemon/config.h"
 #include "daemon/counters.h"
 #include "daemon/log.h"
@@ -81,6 +82,7 @@ static void keep_tail(struct connection *connection, const char *data, size_t by
 static void set_deadline(struct connection *connection, uint64_t deadline_ms);
 static void refuse(struct connection *connection, int code, const char *text);
 static void touch(struct connection *connection);
+static int flush(struct connection *connection);
 static void settle(struct connection *connection);
 static void poll_for(struct connection *connection, int events);
 static void end(struct connection *connection, const char *reason);
@@ -131,7 +133,7 @@ void connections_finish(struct connections *connections)
     while (!TAILQ_EMPTY(&connections->all)) {
         struct connection *connection = TAILQ_FIRST(&connections->all);
 
-        output_flush(&connection->output, connection->fd);
+        flush(connection);
         end(connection, "the daemon ends");
     }
     uv_close((uv_handle_t *)&connections->before_sleep, on_handle_closed);
@@ -211,6 +213,13 @@ static void turn_away(struct connections *connections, int socket_fd, const stru
     close(socket_fd);
 }
 
+/* Send; what is answered for is written by then. */
+static int flush(struct connection *connection)
+{
+    before_answers_write(connection->all->services->before_answers);
+    return output_flush(&connection->output, connection->fd);
+}
+
 /* The dispatcher's answers. Beyond the limit replies cannot be dropped, so the client is. */
 static void send_reply(struct caller *caller, const char *line, size_t bytes, const int *fds,
                        unsigned fd_count)
@@ -222,7 +231,7 @@ static void send_reply(struct caller *caller, const char *line, size_t bytes, co
     int rc;
 
     if (output_unsent_replies(output) + bytes > limit) {
-        output_flush(output, connection->fd);
+        flush(connection);
         if (output_unsent_replies(output) + bytes > limit) {
             connection->close_reason = "it does not take its answers";
             touch(connection);
@@ -287,6 +296,7 @@ static void on_before_sleep(uv_prepare_t *prepare)
     struct connections *connections = prepare->data;
     struct connection *connection;
 
+    before_answers_write(connections->services->before_answers); /* also where nobody is answered */
     while ((connection = TAILQ_FIRST(&connections->touched)) != NULL)
         settle(connection);
 }
@@ -419,7 +429,7 @@ static size_t handle_lines(struct connection *connection, char *data, size_t byt
         char *lf;
 
         if (has_too_much_unsent(connection)) {
-            output_flush(&connection->output, connection->fd);
+            flush(connection);
             connection->is_paused = has_too_much_unsent(connection);
             if (connection->is_paused)
                 break;
@@ -579,7 +589,7 @@ static void settle(struct connection *connection)
         TAILQ_REMOVE(&connection->all->touched, connection, touched_link);
     connection->is_touched = false;
     for (;;) {
-        if (output_flush(output, connection->fd) == EC_ERR_DISCONNECTED) {
+        if (flush(connection) == EC_ERR_DISCONNECTED) {
             end(connection, "it has hung up");
             return;
         }

@@ -9,6 +9,7 @@
 
 #include "foundation/thread.h"
 #include "resources/decode_server.h"
+#include "resources/kept_paths.h"
 
 struct rows {
     struct search_mount *at;
@@ -87,6 +88,10 @@ void mounts_destroy(struct mounts *mounts)
         struct change *change = mounts->first;
 
         mounts->first = change->next;
+        if (change->done != NULL) {
+            ec_fail(&change->why, EC_ERR_STATE, "the daemon ends");
+            change->done(change->context, EC_ERR_STATE, &change->why);
+        }
         change_free(change);
     }
     decode_server_release(mounts->server);
@@ -293,7 +298,28 @@ static int find(const struct rows *rows, const struct search_mount *mount, struc
     return EC_AGAIN;
 }
 
-int mounts_begin(struct mounts *mounts, const char *list, struct ec_error *why)
+/* Room was made. */
+static bool rows_add_kept(struct rows *rows, const struct kept_mounts *kept)
+{
+    for (unsigned i = 0; kept != NULL && i < kept->count && rows->count < MOUNTS_MAX; i++) {
+        const struct search_mount row = { kept->rows[i].path, kept->rows[i].at };
+        struct search_mount last;
+
+        if (find(rows, &row, NULL) != EC_AGAIN)
+            continue; /* the configuration has it now */
+        if (!row_append(rows, row.path, row.at))
+            return false;
+        if (kept->rows[i].append)
+            continue;
+        last = rows->at[rows->count - 1];
+        memmove(&rows->at[1], &rows->at[0], (rows->count - 1) * sizeof *rows->at);
+        rows->at[0] = last;
+    }
+    return true;
+}
+
+int mounts_begin(struct mounts *mounts, const char *list, const struct kept_mounts *kept,
+                 struct ec_error *why)
 {
     char *copy = strdup(list), *rest = copy, *path;
     struct rows rows = { 0 };
@@ -314,6 +340,8 @@ int mounts_begin(struct mounts *mounts, const char *list, struct ec_error *why)
             rc = ec_fail(why, EC_ERR_MEMORY, "no memory");
     }
     free(copy);
+    if (rc == EC_OK && !rows_add_kept(&rows, kept))
+        rc = ec_fail(why, EC_ERR_MEMORY, "no memory");
     if (rc == EC_OK)
         rc = decode_server_start(mounts->desc.nursery, rows.at, rows.count, mounts->desc.seconds,
                                  &mounts->server, why);

@@ -19,6 +19,7 @@
 
 struct decode_nursery;
 struct decode_server;
+struct kept_mounts;
 struct mounts;
 struct uv_loop_s;
 
@@ -33,8 +34,8 @@ struct mounts_desc {
 
 /* Nothing is mounted, and no server runs before mounts_begin. Returns EC_OK, EC_ERR_MEMORY or EC_ERR_SYSTEM. */
 int mounts_create(const struct mounts_desc *desc, struct mounts **mounts, struct ec_error *why);
-/* Waits for the change that goes on, which decode_nursery_stop ends; nobody is told of the others. Its
- * memory goes with the next turn of the loop. Accepts NULL. */
+/* Waits for the change that goes on, which decode_nursery_stop ends; that and the others have failed
+ * (EC_ERR_STATE). Its memory goes with the next turn of the loop. Accepts NULL. */
 void mounts_destroy(struct mounts *mounts);
 
 /* How a change ended. why is set when rc is an error. */
@@ -58,10 +59,11 @@ int mounts_refresh(struct mounts *mounts, mounts_done_fn *done, void *context,
 /* Whoever waits with this context is not told any more; the change is made all the same. */
 void mounts_forget(struct mounts *mounts, const void *context);
 /* While the daemon starts: the search path to begin with, a list of host paths separated by colons or "", and
- * its server, which is waited for.
+ * its server, which is waited for; then those that were kept, each before or behind all of these (NULL: none).
  *
  * Returns EC_OK, EC_ERR_LIMIT, EC_ERR_MEMORY or what decode_server_start returns. */
-int mounts_begin(struct mounts *mounts, const char *list, struct ec_error *why);
+int mounts_begin(struct mounts *mounts, const char *list, const struct kept_mounts *kept,
+                 struct ec_error *why);
 
 /* The search path in order; NULL after the last. */
 const struct search_mount *mounts_at(const struct mounts *mounts, unsigned index);

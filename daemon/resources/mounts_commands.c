@@ -10,9 +10,14 @@
 /* An answer to resource.mount that waits for the archive to be open. */
 struct mount_waiter {
     struct resources *resources;
-    struct reply *reply;
+    struct reply *reply;       /* NULL: its connection is gone; the mount is made all the same */
+    struct search_mount mount; /* owned */
+    bool append;
 };
 
+static struct mount_waiter *waiter_make(struct resources *resources,
+                                        const struct search_mount *mount, bool append);
+static void waiter_free(struct mount_waiter *waiter);
 static void mounts_write(const struct resources *resources, struct ec_json_writer *writer);
 static void on_mounted(void *context, int rc, const struct ec_error *why);
 static void on_gone(void *context);
@@ -46,12 +51,11 @@ int cmd_resource_mount(struct request *request)
         mounts_write(resources, request->result);
         return EC_OK;
     }
-    waiter = calloc(1, sizeof *waiter);
+    waiter = waiter_make(resources, &mount, params->append.boolean);
     if (waiter == NULL)
         return ec_fail(request->why, EC_ERR_MEMORY, "no memory to wait for %s", mount.path);
     rc = request_defer(request, on_gone, waiter, &waiter->reply);
     if (rc == EC_AGAIN) {
-        waiter->resources = resources;
         rc = mounts_add(resources->mounts, &mount, params->append.boolean, on_mounted, waiter,
                         request->why);
         if (rc == EC_AGAIN)
@@ -59,29 +63,54 @@ int cmd_resource_mount(struct request *request)
         reply_fail(waiter->reply, request->why); /* the answer is on its way already */
         rc = EC_AGAIN;
     }
-    free(waiter);
+    waiter_free(waiter);
     return rc;
 }
 
+static struct mount_waiter *waiter_make(struct resources *resources,
+                                        const struct search_mount *mount, bool append)
+{
+    struct mount_waiter *waiter = calloc(1, sizeof *waiter);
+
+    if (waiter == NULL)
+        return NULL;
+    *waiter = (struct mount_waiter) { .resources = resources,
+                                      .mount = { strdup(mount->path), strdup(mount->at) },
+                                      .append = append };
+    if (waiter->mount.path != NULL && waiter->mount.at != NULL)
+        return waiter;
+    waiter_free(waiter);
+    return NULL;
+}
+
+static void waiter_free(struct mount_waiter *waiter)
+{
+    free((char *)(size_t)waiter->mount.path);
+    free((char *)(size_t)waiter->mount.at);
+    free(waiter);
+}
+
+/* Written down before it is answered. */
 static void on_mounted(void *context, int rc, const struct ec_error *why)
 {
     struct mount_waiter *waiter = context;
 
-    if (rc < 0) {
+    if (rc == EC_OK)
+        kept_paths_mounted(waiter->resources, &waiter->mount, waiter->append);
+    if (waiter->reply != NULL && rc < 0) {
         reply_fail(waiter->reply, why);
-    } else {
+    } else if (waiter->reply != NULL) {
         mounts_write(waiter->resources, reply_result(waiter->reply));
         reply_finish(waiter->reply);
     }
-    free(waiter);
+    waiter_free(waiter);
 }
 
 static void on_gone(void *context)
 {
     struct mount_waiter *waiter = context;
 
-    mounts_forget(waiter->resources->mounts, waiter);
-    free(waiter);
+    waiter->reply = NULL;
 }
 
 static void mounts_write(const struct resources *resources, struct ec_json_writer *writer)
@@ -122,6 +151,8 @@ int cmd_resource_alias(struct request *request)
         aliases_finish(&rehearsed);
     } else if (rc == EC_OK) {
         rc = aliases_change(aliases, remove, remove_count, set, set_count, request->why);
+        if (rc == EC_OK && remove_count + set_count > 0)
+            kept_paths_save(request->services->resources);
     }
     if (rc < 0)
         return rc;

@@ -23,6 +23,7 @@
 static int search_path_begin(struct resources *resources, struct ec_error *why);
 static int workers_begin(struct resources *resources, struct ec_error *why);
 static void on_search_path_changed(void *context, struct decode_server *server);
+static void mount_again(struct resources *resources);
 static int define_configured(struct resources *resources, const char *list, struct ec_error *why);
 static void on_client_attached(void *context, struct client *client);
 static void on_client_left(void *context, struct client *client);
@@ -32,6 +33,13 @@ static void on_client_describe(void *context, struct client *client, struct ec_j
 static void reference_write(struct ec_json_writer *writer, const char *name, uint64_t handle,
                             const struct ec_client_segment *segment, uint32_t index);
 static void on_handle_closed(uv_handle_t *handle);
+
+/* A mount of the last run that is tried by itself. */
+struct mounted_again {
+    struct resources *resources;
+    struct search_mount mount; /* owned */
+    bool append;
+};
 
 int resources_init(struct services *services, struct ec_error *why)
 {
@@ -65,6 +73,8 @@ int resources_init(struct services *services, struct ec_error *why)
         strcmp(config_string(services->config, EC_CONFIG_resource_heap_huge), "never") != 0, why);
     if (rc == EC_OK)
         rc = contents_init(&resources->contents, &resources->heap, why);
+    if (rc == EC_OK)
+        kept_paths_inherit(resources);
     if (rc == EC_OK)
         succession_begin(resources);
     if (rc == EC_OK)
@@ -105,6 +115,7 @@ void resources_shutdown(struct services *services)
     if (resources == NULL)
         return;
     succession_end(resources);
+    kept_paths_end(resources);
     services->resources = NULL;
     hot_reload_destroy(resources);
     worker_pool_stop(resources->workers);
@@ -174,8 +185,53 @@ static int search_path_begin(struct resources *resources, struct ec_error *why)
     if (rc < 0)
         return rc;
     rc = mounts_begin(resources->mounts, config_string(services->config, EC_CONFIG_resource_mounts),
-                      why);
+                      &resources->kept_mounts, why);
+    if (rc < 0 &&
+        resources->kept_mounts.count > 0) { /* some archive may be gone: one by one then */
+        rc = mounts_begin(resources->mounts,
+                          config_string(services->config, EC_CONFIG_resource_mounts), NULL, why);
+        if (rc == EC_OK)
+            mount_again(resources);
+    }
     return rc < 0 ? ec_error_prefix(why, rc, "resource.mounts") : EC_OK;
+}
+
+/* Which are left, in their order. */
+static void on_mounted_again(void *context, int rc, const struct ec_error *why)
+{
+    struct mounted_again *again = context;
+
+    if (rc < 0)
+        log_warning(RESOURCES_MODULE, "%s of the last run: %s", again->mount.path, why->text);
+    else
+        kept_paths_mounted(again->resources, &again->mount, again->append);
+    free((char *)(size_t)again->mount.path);
+    free((char *)(size_t)again->mount.at);
+    free(again);
+}
+
+static void mount_again(struct resources *resources)
+{
+    struct kept_mounts kept = resources->kept_mounts;
+
+    resources->kept_mounts = (struct kept_mounts) { 0 };
+    for (unsigned i = 0; i < kept.count; i++) {
+        struct mounted_again *again = calloc(1, sizeof *again);
+        struct ec_error why = { 0 };
+        int rc = EC_ERR_MEMORY;
+
+        if (again != NULL) {
+            *again = (struct mounted_again) { resources,
+                                              { kept.rows[i].path, kept.rows[i].at },
+                                              kept.rows[i].append };
+            kept.rows[i].path = kept.rows[i].at = NULL; /* moved */
+            rc = mounts_add(resources->mounts, &again->mount, again->append, on_mounted_again,
+                            again, &why);
+        }
+        if (again != NULL && rc != EC_AGAIN)
+            on_mounted_again(again, rc, &why);
+    }
+    kept_mounts_finish(&kept);
 }
 
 static int workers_begin(struct resources *resources, struct ec_error *why)

@@ -41,6 +41,7 @@
 #include "resources/asset_heap.h"
 #include "resources/content.h"
 #include "resources/freeing.h"
+#include "resources/kept_paths.h"
 #include "resources/load_job.h"
 #include "resources/mounts.h"
 #include "resources/resources.h"
@@ -182,6 +183,7 @@ struct resources {
     struct contents contents;
     struct mounts *mounts;
     struct aliases aliases;
+    struct kept_mounts kept_mounts; /* that were made while the daemon ran */
     struct worker_pool *workers;
     uint64_t cancelled; /* loads that ended because nobody wanted them any more */
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "clients/clients.h"
+#include "daemon/before_answers.h"
 #include "daemon/fd_store.h"
 #include "daemon/heritage.h"
 #include "daemon/log.h"
@@ -29,7 +30,7 @@
 
 struct succession {
     char path[PATH_BYTES];
-    uv_timer_t timer;
+    bool is_behind; /* something has changed since it was written */
     struct resources *resources;
 };
 
@@ -97,15 +98,22 @@ static void write_now(struct succession *succession)
     free(w.base);
 }
 
-static void on_timer(uv_timer_t *timer)
+static void write_if_behind(void *context)
 {
-    write_now(timer->data);
+    struct succession *succession = context;
+
+    if (!succession->is_behind)
+        return;
+    succession->is_behind = false;
+    write_now(succession);
 }
 
 void succession_note(struct resources *resources)
 {
-    if (resources->succession != NULL)
-        uv_timer_start(&resources->succession->timer, on_timer, 0, 0);
+    if (resources->succession == NULL)
+        return;
+    resources->succession->is_behind = true;
+    before_answers_note(resources->services->before_answers);
 }
 
 /* ---- reading definitions --------------------------------------------------------------------- */
@@ -429,25 +437,20 @@ void succession_begin(struct resources *resources)
     resources->succession->resources = resources;
     snprintf(resources->succession->path, PATH_BYTES, "%.*s" SUFFIX, PATH_BYTES - 32,
              services->socket_path);
-    uv_timer_init(services->loop, &resources->succession->timer);
-    resources->succession->timer.data = resources->succession;
-    uv_unref((uv_handle_t *)&resources->succession->timer);
+    before_answers_add(services->before_answers, write_if_behind, resources->succession);
     if (segments_are_kept(services->segments))
         inherit(resources);
     succession_note(resources);
 }
 
-static void on_closed(uv_handle_t *handle)
-{
-    free(handle->data);
-}
-
 void succession_end(struct resources *resources)
 {
-    if (resources->succession == NULL)
+    struct succession *succession = resources->succession;
+
+    if (succession == NULL)
         return;
-    if (uv_is_active((uv_handle_t *)&resources->succession->timer))
-        write_now(resources->succession);
-    uv_close((uv_handle_t *)&resources->succession->timer, on_closed);
+    write_if_behind(succession);
+    before_answers_remove(resources->services->before_answers, succession);
     resources->succession = NULL;
+    free(succession);
 }

@@ -3,7 +3,7 @@
  * Two things tell what there was. The directory, which is kept: handle, place and size of all that is in
  * memory; the allocator of the heap is rebuilt from it alone, and what was loading is free. And a file
  * beside the socket (PATH.assets): which groups are defined, and which of them are wanted; it is replaced
- * as a whole a moment after something changed.
+ * as a whole when something changed, before that is answered.
  *
  * What is held or wanted keeps its handle and its bytes. Until every client of the last run is back or
  * known to be dead nothing is freed at all, because nobody knows what they hold (clients_awaited()).
@@ -19,7 +19,7 @@ struct resources;
 /* Before the configured manifests: define what the last run had defined, and take its assets over.
  * Without kept segments nothing happens. */
 void succession_begin(struct resources *resources);
-/* Groups or their states have changed: write it down in the next turn of the loop. */
+/* Groups or their states have changed: it is written before the next answer goes out. */
 void succession_note(struct resources *resources);
 void succession_end(struct resources *resources);
 

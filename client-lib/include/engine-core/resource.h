@@ -27,15 +27,16 @@
  *     ec_resource_soft_release(client, next_level);
  *
  * References end with the process, however it ends. Those of a program that lives and lost the daemon
- * stay.
+ * stay: hard ones keep their bytes, soft ones are asked for again by name, at the next frame mark after
+ * their group is defined.
  *
  * Thread:    any. A reference may be released on another thread than it was acquired on.
  * Ownership: the bytes are valid from acquire to release. Reading them later never crashes, but shows
  *            other bytes.
  * Cost:      acquire and release are a few plain loads and stores: no system call, no lock, no message.
  *            resource_inline.h has them without a call.
- *            find hashes the name and looks it up in shared memory. Soft references cost three
- *            stores, and a look-up to begin. */
+ *            find hashes the name and looks it up in shared memory. Soft references cost a
+ *            lock that nobody else holds for long, and a look-up to begin. */
 #ifndef ENGINE_CORE_RESOURCE_H
 #define ENGINE_CORE_RESOURCE_H
 
@@ -158,7 +159,7 @@ typedef struct {
  * budget, in the order of asking; when memory is short it stops doing so, and goes on when it is not.
  * When it is there the event resource.ready comes. Several references on one resource count.
  *
- * Returns EC_OK or EC_ERR_NOT_FOUND (no group defines the name; soft is none). */
+ * Returns EC_OK, EC_ERR_NOT_FOUND (no group defines the name; soft is none) or EC_ERR_MEMORY. */
 EC_API int ec_resource_soft_acquire(struct ec_client *client, const char *name,
                                     ec_resource_soft *soft);
 /* Give it back, once; none is fine. Any thread. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "clients/clients.h"
+#include "daemon/before_answers.h"
 #include "daemon/config.h"
 #include "daemon/counters.h"
 
@@ -20,6 +21,7 @@ static uv_loop_t loop;
 static uv_timer_t other; /* a loop with nothing else to do would not turn */
 static struct services services;
 static struct counters counters;
+static struct before_answers before_answers;
 static struct dispatcher dispatcher;
 static struct connections connections;
 static struct ec_error why;
@@ -102,7 +104,10 @@ static void set_up(void)
     int ends[2];
 
     memset(&counters, 0, sizeof counters);
-    services = (struct services) { .loop = &loop, .counters = &counters };
+    before_answers = (struct before_answers) { 0 };
+    services = (struct services) { .loop = &loop,
+                                   .counters = &counters,
+                                   .before_answers = &before_answers };
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     uv_timer_init(&loop, &other);
     uv_timer_start(&other, never, 3600000, 0);
@@ -194,6 +199,35 @@ START_TEST(lines_of_one_read_are_answered_with_one_write)
     send_text("\"id\":3,\"method\":\"core.ping\"}\n", 0);
     turn();
     ck_assert_str_eq(receive(), ANSWER("3", "0"));
+}
+END_TEST
+
+/* Nothing may be on its way when that which is answered for is written. */
+static void write_down(void *context)
+{
+    unsigned *written = context;
+    char byte;
+
+    ck_assert_int_eq(recv(peer, &byte, 1, MSG_PEEK | MSG_DONTWAIT), -1);
+    ++*written;
+}
+
+START_TEST(what_is_answered_for_is_written_once_before_the_answers)
+{
+    unsigned written = 0;
+
+    before_answers_add(&before_answers, write_down, &written);
+    send_text(PING("1") PING("2"), 0);
+    before_answers_note(&before_answers);
+    turn();
+    ck_assert_uint_eq(written, 1);
+    ck_assert_int_gt((int)strlen(receive()), 0);
+    turn(); /* and never without a reason */
+    ck_assert_uint_eq(written, 1);
+    before_answers_note(&before_answers); /* nobody is answered */
+    turn();
+    ck_assert_uint_eq(written, 2);
+    before_answers_remove(&before_answers, &written);
 }
 END_TEST
 
@@ -485,6 +519,7 @@ int main(void)
 
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
+    tcase_add_test(tcase, what_is_answered_for_is_written_once_before_the_answers);
     tcase_add_test(tcase, lines_of_one_read_are_answered_with_one_write);
     tcase_add_test(tcase, notifications_to_the_caller_itself_follow_the_answer);
     tcase_add_test(tcase, notifications_from_elsewhere_go_out_before_the_loop_sleeps);
