@@ -19,6 +19,7 @@
 
 #define CONFIG_LISTENERS 16
 #define ORIGIN_RUN_TIME "config.set"
+#define KEY_LETTERS "abcdefghijklmnopqrstuvwxyz0123456789_."
 
 struct config_listener {
     config_changed_fn *fn;
@@ -53,6 +54,7 @@ static int read_again(struct config *config, struct config_set *fresh, bool chan
 static int check_can_be_read_again(const char *path, struct ec_error *why);
 static int check_together(const struct config *config, const struct config_set *set,
                           struct ec_error *why);
+static int ask(const struct config_check *check, const struct config *fresh, struct ec_error *why);
 static bool take_over(struct config *config, struct config_set *fresh,
                       const bool changed[EC_CONFIGS]);
 static void tell(struct config *config, enum ec_config_id id);
@@ -225,12 +227,15 @@ int config_rehearse_set(const struct config *config, enum ec_config_id id,
     return rc;
 }
 
-int config_add_check(struct config *config, config_check_fn *fn, void *context)
+int config_add_check(struct config *config, config_check_fn *fn, void *context,
+                     struct ec_error *why)
 {
+    const struct config_check check = { fn, context };
+
     if (config->check_count == CONFIG_LISTENERS)
-        return EC_ERR_LIMIT;
-    config->checks[config->check_count++] = (struct config_check) { fn, context };
-    return EC_OK;
+        return ec_fail(why, EC_ERR_LIMIT, "too many want to check the configuration");
+    config->checks[config->check_count++] = check;
+    return ask(&check, config, why);
 }
 
 int config_on_change(struct config *config, config_changed_fn *fn, void *context)
@@ -348,8 +353,61 @@ static int check_together(const struct config *config, const struct config_set *
     int rc = EC_OK;
 
     for (unsigned i = 0; i < config->check_count && rc == EC_OK; i++)
-        rc = config->checks[i].fn(config->checks[i].context, &fresh, why);
+        rc = ask(&config->checks[i], &fresh, why);
     return rc;
+}
+
+static int ask(const struct config_check *check, const struct config *fresh, struct ec_error *why)
+{
+    const int rc = check->fn(check->context, fresh, why);
+
+    return rc < 0 ? config_say_places(fresh, rc, why) : rc;
+}
+
+/* The first key that a text names from *at on; *at is then behind it. EC_CONFIGS: there is none. */
+static enum ec_config_id named_key(const char **at)
+{
+    while (**at != '\0') {
+        const size_t bytes = strspn(*at, KEY_LETTERS);
+        size_t key_bytes = bytes;
+
+        while (key_bytes > 0 && (*at)[key_bytes - 1] == '.') /* the end of a sentence */
+            key_bytes--;
+        for (enum ec_config_id id = 0; id < EC_CONFIGS; id++)
+            if (strlen(ec_configs[id].key) == key_bytes &&
+                memcmp(ec_configs[id].key, *at, key_bytes) == 0) {
+                *at += bytes;
+                return id;
+            }
+        *at += bytes > 0 ? bytes : 1;
+    }
+    return EC_CONFIGS;
+}
+
+/* The place of the first key in front; those of others, when they are elsewhere, behind. */
+int config_say_places(const struct config *config, int rc, struct ec_error *why)
+{
+    const char *first = NULL, *at = why->text;
+    char behind[EC_ERROR_TEXT_BYTES] = "";
+    size_t used = 0;
+    enum ec_config_id id;
+
+    while ((id = named_key(&at)) != EC_CONFIGS) {
+        const char *origin = config->set.values[id].origin;
+
+        if (origin == NULL)
+            continue;
+        if (first == NULL)
+            first = origin;
+        else if (strcmp(origin, first) != 0 && used < sizeof behind)
+            used += (size_t)snprintf(behind + used, sizeof behind - used, "; %s is from %s",
+                                     ec_configs[id].key, origin);
+    }
+    if (first == NULL || strncmp(why->text, first, strlen(first)) == 0)
+        return rc;
+    used = strlen(why->text);
+    snprintf(why->text + used, sizeof why->text - used, "%s", behind);
+    return ec_error_prefix(why, rc, "%s", first);
 }
 
 /* Origins are taken over also where the value is the same. false: no value that counts has changed. */

@@ -42,7 +42,7 @@ int64_t config_integer(const struct config *config, enum ec_config_id id);
 bool config_boolean(const struct config *config, enum ec_config_id id);
 /* Valid until the next reload; copy what is kept. */
 const char *config_string(const struct config *config, enum ec_config_id id);
-/* "built-in", "FILE:LINE", "--set" or "config.set" */
+/* "built-in", "FILE:LINE:COLUMN", "--set" or "config.set" */
 const char *config_origin(const struct config *config, enum ec_config_id id);
 /* The files in the order in which they are read, index 0.. until NULL; also those that were missing. */
 const char *config_file(const struct config *config, unsigned index);
@@ -73,10 +73,18 @@ int config_set(struct config *config, enum ec_config_id id, struct ec_json_span 
 int config_rehearse_set(const struct config *config, enum ec_config_id id,
                         struct ec_json_span value, struct ec_error *why);
 
-/* Ask fn whether values that were read anew fit together, before any of them counts. It returns EC_OK,
- * or an error whose text names the key; then the reload is refused as a whole. */
+/* Ask fn whether values fit together: at once, and whenever some were read anew or set, before any of them
+ * counts. It returns EC_OK, or an error whose text names the keys; then the reload is refused as a whole.
+ * Where the keys come from is put in front of the text: it need not say it.
+ *
+ * Returns what fn says of the values in force, or EC_ERR_LIMIT. */
 typedef int config_check_fn(void *context, const struct config *fresh, struct ec_error *why);
-int config_add_check(struct config *config, config_check_fn *fn, void *context);
+int config_add_check(struct config *config, config_check_fn *fn, void *context,
+                     struct ec_error *why);
+
+/* An error that names keys: put where they come from in front of its text, once. Keys that were not given
+ * have no place. Returns rc. */
+int config_say_places(const struct config *config, int rc, struct ec_error *why);
 
 /* Tell fn of each reloadable key that changed. */
 typedef void config_changed_fn(void *context, enum ec_config_id id);

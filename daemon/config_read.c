@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/log.h"
+#include "daemon/heap_file.h"
 #include "foundation/json/json_scan.h"
 #include "proto/tables/nearest.h"
 
@@ -33,6 +33,7 @@ static int apply_member(struct config_text *text, const char *key, struct ec_jso
                         struct ec_error *why);
 static int check_integer(const struct ec_config_row *row, int64_t value, struct ec_error *why);
 static int check_text(const struct ec_config_row *row, const char *text, struct ec_error *why);
+static bool is_one_of(const char *text, const char *list);
 
 int config_set_defaults(struct config_set *set, struct ec_error *why)
 {
@@ -155,12 +156,13 @@ static int apply_member(struct config_text *text, const char *key, struct ec_jso
     struct config_set *set = text->reader->set;
     const int id = config_find(key);
     struct config_value fresh = { 0 };
-    char where[4096 + 64];
+    char where[4096 + 64], place[sizeof where + 32];
     size_t line, column;
     int rc;
 
     ec_json_position(text->bytes, (size_t)(value.text - text->bytes), &line, &column);
     snprintf(where, sizeof where, "%s:%zu", text->path, line);
+    snprintf(place, sizeof place, "%s:%zu", where, column);
     if (id < 0) {
         char unknown[CONFIG_UNKNOWN_BYTES];
 
@@ -172,11 +174,11 @@ static int apply_member(struct config_text *text, const char *key, struct ec_jso
         rc = ec_fail(why, EC_ERR_PARAM, "%s is given twice", key);
     else
         rc = config_read_value(&ec_configs[id], value, &fresh, why);
-    if (rc == EC_OK && (fresh.origin = strdup(where)) == NULL)
+    if (rc == EC_OK && (fresh.origin = strdup(place)) == NULL)
         rc = ec_fail(why, EC_ERR_MEMORY, "origin of %s", key);
     if (rc < 0) {
         config_value_finish(&fresh);
-        return ec_error_prefix(why, rc, "%s:%zu:%zu", text->path, line, column);
+        return ec_error_prefix(why, rc, "%s", place);
     }
     text->given[id] = true;
     config_value_finish(&set->values[id]);
@@ -268,15 +270,33 @@ static int check_integer(const struct ec_config_row *row, int64_t value, struct 
 static int check_text(const struct ec_config_row *row, const char *text, struct ec_error *why)
 {
     const size_t bytes = strlen(text);
-    enum log_level level;
 
     if ((int64_t)bytes < row->min || (int64_t)bytes > row->max)
         return ec_fail(why, EC_ERR_PARAM, "%s has %zu bytes, allowed are %" PRId64 " to %" PRId64,
                        row->key, bytes, row->min, row->max);
-    if (row == &ec_configs[EC_CONFIG_log_level] && !log_level_parse(text, &level))
-        return ec_fail(why, EC_ERR_PARAM,
-                       "%s is %s, allowed are trace, debug, info, warning, error", row->key, text);
+    if (row == &ec_configs[EC_CONFIG_log_level] && !is_one_of(text, ec_log_level_list))
+        return ec_fail(why, EC_ERR_PARAM, "%s is %s, allowed are %s", row->key, text,
+                       ec_log_level_list);
+    if (row == &ec_configs[EC_CONFIG_resource_heap_huge] && !is_one_of(text, HEAP_FILE_HUGE))
+        return ec_fail(why, EC_ERR_PARAM, "%s is %s, allowed are %s", row->key, text,
+                       HEAP_FILE_HUGE);
     return EC_OK;
+}
+
+/* list: words with ", " between. */
+static bool is_one_of(const char *text, const char *list)
+{
+    const size_t bytes = strlen(text);
+
+    for (;;) {
+        const size_t word_bytes = strcspn(list, ",");
+
+        if (word_bytes == bytes && memcmp(list, text, bytes) == 0)
+            return true;
+        if (list[word_bytes] == '\0')
+            return false;
+        list += word_bytes + 2;
+    }
 }
 
 int config_find(const char *key)

@@ -53,8 +53,7 @@ static int make_tmpfs(const struct heap_file_desc *desc, struct ec_error *why)
 
     if (strcmp(desc->huge, "always") != 0 && strcmp(desc->huge, "within_size") != 0 &&
         strcmp(desc->huge, "advise") != 0)
-        return ec_fail(why, EC_ERR_PARAM, "%s, expected never, auto, advise, within_size or always",
-                       desc->huge);
+        return ec_fail(why, EC_ERR_PARAM, "%s, allowed are " HEAP_FILE_HUGE, desc->huge);
     context = fsopen("tmpfs", FSOPEN_CLOEXEC);
     if (context >= 0 && configure(context, desc) == 0)
         root = fsmount(context, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOEXEC | MOUNT_ATTR_NODEV);

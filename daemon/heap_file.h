@@ -16,6 +16,8 @@
 
 #include "foundation/error.h"
 
+#define HEAP_FILE_HUGE "never, auto, advise, within_size, always" /* what a configuration may say */
+
 struct heap_file_desc {
     const char *path; /* of a directory in a tmpfs; "": make one */
     const char *huge; /* for one that is made: "always", "within_size" or "advise" */

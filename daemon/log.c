@@ -29,6 +29,7 @@
 
 #include "daemon/log_sinks.h"
 #include "foundation/error.h"
+#include "proto/tables.h"
 
 #define LOG_RECORDS 512   /* a burst of half a thousand lines; 256 KiB, touched as it is used */
 #define LOG_RECENT 256    /* the last lines, for those who come later */
@@ -85,8 +86,6 @@ static struct {
 /* Apart from it, because these begin as zeros, which take no room in the program's file. */
 static struct log_record ring[LOG_RECORDS];
 static struct log_line recent[LOG_RECENT];
-
-static const char *const level_names[] = { "trace", "debug", "info", "warning", "error" };
 
 static void *write_records(void *nothing);
 static bool write_next(void);
@@ -242,13 +241,15 @@ void log_raw(const char *text)
 
 const char *log_level_name(enum log_level level)
 {
-    return level_names[level];
+    return ec_log_level_name(level);
 }
 
 bool log_level_parse(const char *name, enum log_level *level)
 {
-    for (size_t i = 0; i < sizeof level_names / sizeof level_names[0]; i++)
-        if (strcmp(name, level_names[i]) == 0) {
+    const char *known;
+
+    for (unsigned i = 0; (known = ec_log_level_name(i)) != NULL; i++)
+        if (strcmp(name, known) == 0) {
             *level = (enum log_level)i;
             return true;
         }
@@ -540,7 +541,7 @@ static size_t format_line(char *shown, const struct log_line *line, size_t *text
     gmtime_r(&line->at.tv_sec, &utc);
     bytes = strftime(shown, 32, "%Y-%m-%dT%H:%M:%S", &utc);
     bytes += (size_t)sprintf(shown + bytes, ".%06ldZ [%s][%s] ", line->at.tv_nsec / 1000,
-                             line->module, level_names[line->level]);
+                             line->module, ec_log_level_name(line->level));
     *text_at = bytes;
     bytes += append_escaped(shown + bytes, line->text);
     shown[bytes++] = '\n';

@@ -251,8 +251,8 @@ static int parse_level(const struct param *param, enum log_level *level, struct 
 {
     if (log_level_parse(param->string, level))
         return EC_OK;
-    return ec_fail(why, EC_ERR_PARAM, "level is %s, expected trace, debug, info, warning or error",
-                   param->string);
+    return ec_fail(why, EC_ERR_PARAM, "level is %s, allowed are %s", param->string,
+                   ec_log_level_list);
 }
 
 static void on_closed(uv_handle_t *handle)

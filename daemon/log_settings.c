@@ -10,7 +10,6 @@
 #include "daemon/services.h"
 #include "proto/tables/nearest.h"
 
-static int check(void *context, const struct config *fresh, struct ec_error *why);
 static void on_change(void *context, enum ec_config_id id);
 static void apply(const struct config *config);
 static int parse_levels(const char *text, bool is_applied, struct ec_error *why);
@@ -19,20 +18,13 @@ static int parse_sinks(const struct config *config, struct log_sinks_desc *desc,
 
 int log_settings_init(struct services *services, struct ec_error *why)
 {
-    int rc = check(NULL, services->config, why);
+    int rc = config_add_check(services->config, log_settings_check, NULL, why);
 
     if (rc < 0)
         return rc;
     apply(services->config);
-    rc = config_add_check(services->config, check, NULL);
-    if (rc == EC_OK)
-        rc = config_on_change(services->config, on_change, services->config);
+    rc = config_on_change(services->config, on_change, services->config);
     return rc < 0 ? ec_fail(why, rc, "too many want to hear of changes") : rc;
-}
-
-int log_settings_check(const struct config *config, struct ec_error *why)
-{
-    return check(NULL, config, why);
 }
 
 int log_settings_check_module(const char *name, struct ec_error *why)
@@ -57,7 +49,7 @@ const char *log_settings_module(unsigned index)
     return index == 0 ? "main" : modules_name(index - 1);
 }
 
-static int check(void *context, const struct config *fresh, struct ec_error *why)
+int log_settings_check(void *context, const struct config *fresh, struct ec_error *why)
 {
     struct log_sinks_desc desc;
     int rc = parse_levels(config_string(fresh, EC_CONFIG_log_levels), false, why);
@@ -112,9 +104,8 @@ static int parse_levels(const char *text, bool is_applied, struct ec_error *why)
 
         if (equals == NULL || !log_level_parse(equals + 1, &level))
             return ec_fail(why, EC_ERR_PARAM,
-                           "log.levels: %s: expected MODULE=LEVEL, the level being trace, debug, "
-                           "info, warning or error",
-                           word);
+                           "log.levels: %s: expected MODULE=LEVEL, the level being one of %s", word,
+                           ec_log_level_list);
         *equals = '\0';
         rc = log_settings_check_module(word, why);
         if (rc < 0)

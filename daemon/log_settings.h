@@ -11,8 +11,8 @@ struct services;
 
 int log_settings_init(struct services *services, struct ec_error *why); /* module phase */
 
-/* Do the values of log.* fit together? EC_OK, or EC_ERR_PARAM naming the key. */
-int log_settings_check(const struct config *config, struct ec_error *why);
+/* Do the values of log.* fit together? EC_OK, or EC_ERR_PARAM naming the key. A config_check_fn. */
+int log_settings_check(void *context, const struct config *fresh, struct ec_error *why);
 
 /* The names that log lines begin with, index 0.. until NULL. */
 const char *log_settings_module(unsigned index);

@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "breaker/breaker.h"
+#include "clients/clients.h"
 #include "daemon/arguments.h"
 #include "daemon/before_answers.h"
 #include "daemon/config.h"
@@ -136,9 +137,11 @@ static int check_file(const struct arguments *arguments)
     source.context = &unknown;
     rc = config_create(&source, &config, &why);
     if (rc == EC_OK)
-        rc = breaker_check_config(config, &why);
+        rc = config_add_check(config, log_settings_check, NULL, &why);
     if (rc == EC_OK)
-        rc = log_settings_check(config, &why);
+        rc = config_add_check(config, clients_check_config, NULL, &why);
+    if (rc == EC_OK)
+        rc = config_add_check(config, breaker_check_config, NULL, &why);
     if (rc < 0)
         fprintf(stderr, "%s\n", why.text);
     config_destroy(config);

@@ -17,6 +17,7 @@
 #include "daemon/module.h"
 #include "daemon/own_memory.h"
 #include "daemon/segments.h"
+#include "daemon/services.h"
 #include "events/events.h"
 #include "http/http.h"
 #include "metrics/metrics.h"
@@ -110,6 +111,8 @@ int modules_start(const struct module *modules, unsigned count, struct services 
             if (run[phase] == NULL)
                 continue;
             rc = run[phase](services, why);
+            if (rc < 0 && services != NULL && services->config != NULL)
+                rc = config_say_places(services->config, rc, why);
             if (rc < 0) {
                 /* Shutdown accepts what is half-built, so the one that failed gets it, too. */
                 for (unsigned m = count; m-- > 0;)

@@ -133,6 +133,25 @@ const char *ec_topic_name(enum ec_topic topic)
     return (size_t)topic < sizeof names / sizeof names[0] ? names[topic] : "unknown";
 }
 
+#define LOG_LEVEL(name, help) #name,
+static const char *const log_levels[] = {
+#include "proto/tables/log_levels.def"
+};
+#undef LOG_LEVEL
+
+#define LOG_LEVEL(name, help) ", " #name
+static const char log_level_list[] =
+#include "proto/tables/log_levels.def"
+    ;
+#undef LOG_LEVEL
+
+const char *const ec_log_level_list = log_level_list + 2;
+
+const char *ec_log_level_name(unsigned level)
+{
+    return level < sizeof log_levels / sizeof log_levels[0] ? log_levels[level] : NULL;
+}
+
 const char *ec_role_name(enum ec_role role)
 {
     static const char *const names[] = { "none", "observer", "game", "operator" };

@@ -175,6 +175,9 @@ extern const struct ec_counter_row ec_counters[EC_COUNTERS];
 extern const struct ec_metric_row ec_metrics[EC_METRICS];
 extern const struct ec_system_event_row ec_system_events[EC_SYSTEM_EVENTS];
 
+/* Levels of the log, the least important first: "trace"; NULL behind the last. */
+const char *ec_log_level_name(unsigned level);
+extern const char *const ec_log_level_list;              /* "trace, debug, …", for messages */
 const char *ec_topic_name(enum ec_topic topic);          /* "memory" */
 const char *ec_role_name(enum ec_role role);             /* "operator" */
 const char *ec_param_type_name(enum ec_param_type type); /* "integer" */

@@ -55,7 +55,6 @@ static void serve_waiting(struct breaker *breaker, int64_t now_ns);
 static struct history_item *note_manual(struct breaker *breaker, uint32_t from, const char *reason,
                                         int64_t now_ns);
 static void write_knobs(struct breaker *breaker);
-static int check_config(void *context, const struct config *fresh, struct ec_error *why);
 static void on_config(void *context, enum ec_config_id id);
 static void on_timer(uv_timer_t *timer);
 static void on_wake(void *context);
@@ -75,9 +74,12 @@ static const struct client_hooks hooks = {
 int breaker_init(struct services *services, struct ec_error *why)
 {
     const struct config *config = services->config;
-    struct breaker *breaker = calloc(1, sizeof *breaker);
-    int rc;
+    struct breaker *breaker;
+    int rc = config_add_check(services->config, breaker_check_config, NULL, why);
 
+    if (rc < 0)
+        return rc;
+    breaker = calloc(1, sizeof *breaker);
     if (breaker == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "breaker: %s", strerror(errno));
     breaker->services = services;
@@ -117,8 +119,6 @@ int breaker_init(struct services *services, struct ec_error *why)
     rc = clients_add_hooks(services->clients, &hooks, breaker);
     if (rc == EC_OK)
         rc = config_on_change(services->config, on_config, breaker);
-    if (rc == EC_OK)
-        rc = config_add_check(services->config, check_config, breaker);
     return rc < 0 ? ec_fail(why, rc, "breaker: too many want to hear of clients or changes") : rc;
 }
 
@@ -788,17 +788,12 @@ static void serve_waiting(struct breaker *breaker, int64_t now_ns)
 
 /* ---- configuration and loop ------------------------------------------------------------------- */
 
-static int check_config(void *context, const struct config *fresh, struct ec_error *why)
-{
-    (void)context;
-    return breaker_check_config(fresh, why);
-}
-
-int breaker_check_config(const struct config *config, struct ec_error *why)
+int breaker_check_config(void *context, const struct config *fresh, struct ec_error *why)
 {
     struct breaker_policy policy;
 
-    return policy_load(config, &policy, why);
+    (void)context;
+    return policy_load(fresh, &policy, why);
 }
 
 /* Comes once for each key; the first takes all of them over. */

@@ -37,8 +37,9 @@ uint32_t breaker_level(const struct breaker *breaker);
  * again. */
 int64_t breaker_look(struct breaker *breaker, int64_t now_ns);
 
-/* Do the values of the configuration make a policy? EC_OK, or EC_ERR_PARAM naming the key. */
-int breaker_check_config(const struct config *config, struct ec_error *why);
+/* Do the values of the configuration make a policy? EC_OK, or EC_ERR_PARAM naming the key. A
+ * config_check_fn. */
+int breaker_check_config(void *context, const struct config *fresh, struct ec_error *why);
 
 struct breaker_trip {
     uint32_t level;  /* 0..3; 0 is the end of a manual level */

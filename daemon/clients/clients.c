@@ -34,6 +34,8 @@ struct process_watch {
     struct client_private *client;
 };
 
+static enum ec_role role_of(const struct clients *clients, const struct peer *peer);
+static void on_config(void *context, enum ec_config_id id);
 static int user_check(const struct clients *clients, const struct peer *peer, struct ec_error *why);
 static void watch_stop(struct client_private *own);
 static void on_process_end(uv_poll_t *poll, int status, int events);
@@ -47,15 +49,20 @@ int clients_init(struct services *services, struct ec_error *why)
     struct clients *clients = calloc(1, sizeof *clients);
     const char *name = config_string(services->config, EC_CONFIG_control_group);
     struct group *group;
+    int rc;
 
     if (clients == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "clients: %s", strerror(errno));
-    if (peer_roles_parse(config_string(services->config, EC_CONFIG_control_roles), &clients->roles,
-                         why) < 0) {
-        free(clients);
-        return why->code;
-    }
     clients->services = services;
+    rc = config_add_check(services->config, clients_check_config, NULL, why);
+    if (rc == EC_OK && config_on_change(services->config, on_config, clients) < 0)
+        rc = ec_fail(why, EC_ERR_LIMIT, "clients: too many want to hear of changes");
+    if (rc < 0) {
+        free(clients);
+        return rc;
+    }
+    peer_roles_parse(config_string(services->config, EC_CONFIG_control_roles), &clients->roles,
+                     NULL);
     group = getgrnam(name); /* now and not at each accept: a look-up may block */
     if (group != NULL) {
         clients->group = group->gr_gid;
@@ -67,6 +74,14 @@ int clients_init(struct services *services, struct ec_error *why)
     services->clients = clients;
     clients->last_id = heritage_last_id(services->heritage, HERITAGE_CLIENT);
     return EC_OK;
+}
+
+int clients_check_config(void *context, const struct config *fresh, struct ec_error *why)
+{
+    struct peer_roles roles;
+
+    (void)context;
+    return peer_roles_parse(config_string(fresh, EC_CONFIG_control_roles), &roles, why);
 }
 
 int clients_post_init(struct services *services, struct ec_error *why)
@@ -110,9 +125,7 @@ int clients_connect(struct clients *clients, int socket_fd, const struct client_
     rc = peer_of(socket_fd, &peer, why);
     if (rc < 0)
         return rc;
-    role = peer_role(&peer, geteuid(), clients->has_group ? &clients->group : NULL);
-    if (peer_roles_of(&clients->roles, &peer) > role)
-        role = peer_roles_of(&clients->roles, &peer);
+    role = role_of(clients, &peer);
     if (role == EC_ROLE_NONE)
         rc = ec_fail(why, EC_ERR_PERMISSION,
                      "process %d of uid %u is neither the daemon's nor in group %s", (int)peer.pid,
@@ -345,6 +358,7 @@ struct client_private *client_make(const struct peer *peer, enum ec_role role,
 
     if (own == NULL)
         return NULL;
+    own->peer = *peer;
     own->pidfd = peer->pidfd;
     own->client = (struct client) {
         .state = CLIENT_CONNECTED,
@@ -372,6 +386,42 @@ void client_free(struct client_private *own)
     if (own->pidfd >= 0)
         close(own->pidfd);
     free(own);
+}
+
+static enum ec_role role_of(const struct clients *clients, const struct peer *peer)
+{
+    const enum ec_role usual =
+        peer_role(peer, geteuid(), clients->has_group ? &clients->group : NULL);
+    const enum ec_role given = peer_roles_of(&clients->roles, peer);
+
+    return given > usual ? given : usual;
+}
+
+/* Who may do less now does less from now on. More is for connections to come: programs have asked for
+ * their role, or have been told it. */
+static void on_config(void *context, enum ec_config_id id)
+{
+    struct clients *clients = context;
+    struct client_private *own, *next;
+
+    if (id != EC_CONFIG_control_roles)
+        return;
+    /* It was checked. A user or group that went in this moment leaves the rows before it. */
+    peer_roles_parse(config_string(clients->services->config, id), &clients->roles, NULL);
+    DL_FOREACH_SAFE(clients->live, own, next)
+    {
+        struct client *client = &own->client;
+        const enum ec_role most = role_of(clients, &own->peer);
+
+        if (client->output == NULL || most >= client->role_max)
+            continue;
+        log_warning("clients", "client %u (%s, pid %d, uid %u) may be %s at most now", client->id,
+                    client->name, (int)client->pid, (unsigned)client->uid, ec_role_name(most));
+        client->role_max = most;
+        client->role = client->role < most ? client->role : most;
+        if (most == EC_ROLE_NONE)
+            client->output->close(client->connection, "it may do nothing any more");
+    }
 }
 
 static int user_check(const struct clients *clients, const struct peer *peer, struct ec_error *why)

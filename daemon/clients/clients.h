@@ -26,6 +26,7 @@
 #include "proto/tables.h"
 #include "segment/segment.h"
 
+struct config;
 struct services;
 struct clients;
 
@@ -83,6 +84,8 @@ struct client {
 };
 
 int clients_init(struct services *services, struct ec_error *why); /* module phase */
+/* Can control.roles be understood? EC_OK, or as peer_roles_parse. A config_check_fn. */
+int clients_check_config(void *context, const struct config *fresh, struct ec_error *why);
 int clients_post_init(struct services *services,
                       struct ec_error *why); /* knows who may come back */
 void clients_shutdown(struct services *services);

@@ -25,6 +25,7 @@ struct client_private {
     struct client_private *prev, *next;
     bool listed;
     bool hung_up;                /* its connection does not point here any more */
+    struct peer peer;            /* as it connected; whose process it is stands in pidfd */
     int pidfd;                   /* -1: the process is not visible */
     struct process_watch *watch; /* NULL unless attached, or awaited */
 

@@ -258,6 +258,41 @@ START_TEST(a_file_is_checked_without_a_daemon)
 }
 END_TEST
 
+/* One key against another, or against the machine: the daemon does not start, and says where it stands. */
+static const struct {
+    const char *json, *text;
+    bool is_seen_by_check; /* else it shows at the start alone */
+} misfits[] = {
+    { "{\n \"breaker.eviction_permille\": 200}",
+      "config.json:2:31: breaker.eviction_permille is 200, not below breaker.warning_permille",
+      true },
+    { "{\"breaker\": {\"warning_permille\": 90,\n \"eviction_permille\": 95}}",
+      "config.json:2:23: breaker.eviction_permille is 95", true },
+    { "{\"log.sinks\": \"file\"}", "config.json:1:15: log.sinks has file, but log.file is", true },
+    { "{\"log.levels\": \"evens=debug\"}", "config.json:1:16: log.levels", true },
+    { "{\"control.roles\": \"nobody-has-this-name=game\"}",
+      "config.json:1:19: control.roles: there is no user nobody-has-this-name", true },
+    { "{\"resource.heap_huge\": \"some\"}", "config.json:1:24: resource.heap_huge is some", true },
+    { "{\"resource.mounts\": \"/nowhere\"}", "config.json:1:21: resource.mounts: /nowhere", false },
+    { "{\"breaker.groups\": \"/nowhere\"}", "config.json:1:20: breaker.groups", false },
+};
+
+START_TEST(what_does_not_fit_is_refused_with_line_and_column)
+{
+    char words[256], socket_path[128];
+    const char *const arguments[] = { "--socket", socket_path, "--config", engine.config_path,
+                                      NULL };
+
+    snprintf(socket_path, sizeof socket_path, "%s/other", engine.directory);
+    snprintf(words, sizeof words, "config check %s", engine.config_path);
+    ck_assert(daemon_write_config(&engine, misfits[_i].json));
+    ck_assert_int_eq(daemon_run(arguments, output, sizeof output), 1);
+    ck_assert_msg(says(misfits[_i].text), "%s", output);
+    ck_assert_int_eq(ctl(words), misfits[_i].is_seen_by_check ? 1 : 0);
+    ck_assert_msg(!misfits[_i].is_seen_by_check || says(misfits[_i].text), "%s", output);
+}
+END_TEST
+
 START_TEST(an_unknown_key_on_the_command_line_is_wrong_usage)
 {
     const char *const words[] = { "--set", "control.bach=1", NULL };
@@ -294,6 +329,29 @@ START_TEST(a_changed_file_is_applied_by_itself_also_when_it_was_replaced)
     ck_assert_int_eq(ctl("doctor"), 1);
     ck_assert_msg(says("The configuration file is wrong"), "%s", output);
     ck_assert_msg(says("engine-ctl config check"), "%s", output);
+}
+END_TEST
+
+/* A file that cannot be read is a reload that fails; one that comes back is applied. */
+START_TEST(a_file_that_goes_or_cannot_be_read_changes_nothing)
+{
+    must("log.tail", NULL);
+    ck_assert_int_eq(unlink(engine.config_path), 0);
+    await_log("No such file");
+    ck_assert_int_eq(
+        reply_number(must("config.get", "{\"key\":\"control.batch\"}"), "result/items/0/value"), 7);
+    ck_assert_int_eq(mkdir(engine.config_path, 0700), 0);
+    await_log("is not a regular file");
+    ck_assert_int_eq(rmdir(engine.config_path), 0);
+    await_log("No such file");
+    ck_assert_int_eq(symlink("nowhere", engine.config_path), 0);
+    ck_assert(line_has(must("config.reload", NULL), "changed", "[]"));
+    ck_assert_int_eq(unlink(engine.config_path), 0);
+    ck_assert(daemon_write_config(&engine, "{\"control\": {\"batch\": 11}}"));
+    await_log("1 keys changed");
+    ck_assert_int_eq(
+        reply_number(must("config.get", "{\"key\":\"control.batch\"}"), "result/items/0/value"),
+        11);
 }
 END_TEST
 
@@ -456,6 +514,45 @@ START_TEST(uids_have_the_roles_that_they_should)
 }
 END_TEST
 
+/* Needs root to become them. */
+START_TEST(roles_are_taken_back_from_connections_that_stand)
+{
+    struct line_client ours[2];
+
+    if (getuid() != 0) {
+        fputs("not root: roles of other uids are not tested\n", stderr);
+        return;
+    }
+    ck_assert_int_eq(chmod(engine.directory, 0755), 0);
+    ck_assert_int_eq(chmod(engine.socket_path, 0666), 0);
+    must("config.set", "{\"key\":\"control.roles\",\"value\":\"60001=operator,60002=game\"}");
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_int_eq(seteuid(60001 + i), 0);
+        ck_assert(line_client_connect(&ours[i], engine.socket_path));
+        ck_assert_int_eq(seteuid(0), 0);
+        line_client_hello(&ours[i], "visitor");
+    }
+    ck_assert(line_has(line_client_call(&ours[0], "clock.pause", NULL), "paused", "true"));
+    must("config.set", "{\"key\":\"control.roles\",\"value\":\"60001=observer\"}");
+    ck_assert(line_has(line_client_call(&ours[0], "clock.resume", NULL), "code", "-32003"));
+    ck_assert(line_has(line_client_call(&ours[0], "clock.get", NULL), "paused", "true"));
+    line_client_wait_hang_up(&ours[1]); /* it may do nothing any more */
+    ck_assert_ptr_nonnull(
+        strstr(must("client.list", "{\"closed\":true}"), "it may do nothing any more"));
+    /* More than it had it gets with a new connection. */
+    must("config.set", "{\"key\":\"control.roles\",\"value\":\"60001=operator\"}");
+    ck_assert(line_has(line_client_call(&ours[0], "clock.resume", NULL), "code", "-32003"));
+    ck_assert_int_eq(ctl_as(60001, "clock resume"), 0);
+    must("config.set", "{\"key\":\"control.roles\",\"value\":null}");
+    ck_assert_int_eq(ctl_as(60001, "clock get"), 5);
+    ck_assert(line_has(
+        line_client_call(&client, "config.set", "{\"key\":\"control.roles\",\"value\":\"x\"}"),
+        "code", "-32602"));
+    line_client_close(&ours[0]);
+    line_client_close(&ours[1]);
+}
+END_TEST
+
 START_TEST(refusals_do_not_fill_the_log)
 {
     const char *line = NULL;
@@ -492,6 +589,9 @@ int main(void)
     tcase_add_test(tcase, two_snapshots_are_compared_and_no_other_number_of_them);
     tcase_add_test(tcase, a_report_is_shown_again_and_again_until_its_reader_or_the_daemon_goes);
     tcase_add_test(tcase, a_file_is_checked_without_a_daemon);
+    tcase_add_loop_test(tcase, what_does_not_fit_is_refused_with_line_and_column, 0,
+                        (int)(sizeof misfits / sizeof misfits[0]));
+    tcase_add_test(tcase, a_file_that_goes_or_cannot_be_read_changes_nothing);
     tcase_add_test(tcase, an_unknown_key_on_the_command_line_is_wrong_usage);
     tcase_add_test(tcase, a_changed_file_is_applied_by_itself_also_when_it_was_replaced);
     tcase_add_test(tcase, the_doctor_says_what_is_not_well_and_what_helps);
@@ -500,6 +600,7 @@ int main(void)
     tcase_add_test(tcase, a_full_disk_loses_log_lines_and_nothing_else);
     tcase_add_test(tcase, a_log_file_is_turned_over);
     tcase_add_test(tcase, uids_have_the_roles_that_they_should);
+    tcase_add_test(tcase, roles_are_taken_back_from_connections_that_stand);
     tcase_add_test(tcase, refusals_do_not_fill_the_log);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("without a daemon");

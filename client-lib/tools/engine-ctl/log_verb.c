@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "proto/tables.h"
+
 enum { LEVEL, MODULE, LINES }; /* rows of the options of log tail */
 
 #define LINES_DEFAULT 10
@@ -50,10 +52,10 @@ int verb_log_tail(struct ctl *ctl, const struct verb_input *input)
 
 static bool is_level(const char *text)
 {
-    static const char *const levels[] = { "trace", "debug", "info", "warning", "error" };
+    const char *level;
 
-    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
-        if (strcmp(levels[i], text) == 0)
+    for (unsigned i = 0; (level = ec_log_level_name(i)) != NULL; i++)
+        if (strcmp(level, text) == 0)
             return true;
     return false;
 }

@@ -13,6 +13,7 @@ static void print_methods(FILE *out);
 static void print_keys(FILE *out);
 static void print_metrics(FILE *out);
 static void print_topics(FILE *out);
+static void print_log_levels(FILE *out);
 static void print_kinds(FILE *out);
 
 const struct word_kind word_kinds[] = {
@@ -22,7 +23,7 @@ const struct word_kind word_kinds[] = {
     { .name = "TOPIC", .print_words = print_topics },
     { .name = "KIND", .print_words = print_kinds },
     { .name = "LEVEL", .words = "0 1 2 3" },
-    { .name = "LOG_LEVEL", .words = "trace debug info warning error" },
+    { .name = "LOG_LEVEL", .print_words = print_log_levels },
     { .name = "STATE", .words = "unloaded loading ready evicting evicted failed" },
     { .name = "CLIENT",
       .method = "client.list",
@@ -133,6 +134,14 @@ static void print_topics(FILE *out)
 {
     for (unsigned i = 0; i < EC_TOPICS; i++)
         fprintf(out, "%s%s", i == 0 ? "" : " ", ec_topic_name((enum ec_topic)i));
+}
+
+static void print_log_levels(FILE *out)
+{
+    const char *level;
+
+    for (unsigned i = 0; (level = ec_log_level_name(i)) != NULL; i++)
+        fprintf(out, "%s%s", i == 0 ? "" : " ", level);
 }
 
 /* In small letters, as engine-ctl names takes them. */

@@ -114,7 +114,7 @@ START_TEST(each_value_knows_where_it_comes_from)
 
     ck_assert_int_eq(create("{\n\n  \"event.stall_ms\": 100,\n\"log.level\":\"debug\"}", sets, 2),
                      EC_OK);
-    snprintf(expected, sizeof expected, "%s:3", path);
+    snprintf(expected, sizeof expected, "%s:3:21", path);
     ck_assert_str_eq(config_origin(config, EC_CONFIG_event_stall_ms), expected);
     ck_assert_str_eq(config_origin(config, EC_CONFIG_log_level), "--set");
     ck_assert_str_eq(config_string(config, EC_CONFIG_log_level), "error");
@@ -411,6 +411,72 @@ START_TEST(a_value_that_cannot_be_set_changes_nothing)
 }
 END_TEST
 
+/* Two keys that do not fit: a check that says so in its own words. */
+static int check_batch(void *context, const struct config *fresh, struct ec_error *reason)
+{
+    int *count = context;
+
+    (*count)++;
+    if (config_integer(fresh, EC_CONFIG_control_batch) <
+        config_integer(fresh, EC_CONFIG_control_in_flight))
+        return EC_OK;
+    return ec_fail(reason, EC_ERR_PARAM, "control.batch is not below control.in_flight.");
+}
+
+static const struct {
+    const char *text, *set;
+    const char *expected; /* @ is the file */
+} misfits[] = {
+    { "{\"control.batch\":300}", NULL, "@:1:18: control.batch is not below control.in_flight." },
+    { "{\"control.in_flight\":\n9}", NULL, "@:2:1: control.batch is not below control.in_flight." },
+    { "{\"control.batch\":300,\n\"control.in_flight\":200}", NULL,
+      "@:1:18: control.batch is not below control.in_flight.; control.in_flight is from @:2:21" },
+    { "{\"control.batch\":300}", "control.in_flight=200",
+      "@:1:18: control.batch is not below control.in_flight.; control.in_flight is from --set" },
+    { NULL, "control.in_flight=50", "--set: control.batch is not below control.in_flight." },
+};
+
+static void fill_in(char filled[512], const char *text)
+{
+    size_t used = 0;
+
+    for (; *text != '\0'; text++)
+        used += (size_t)snprintf(filled + used, 512 - used, "%.*s",
+                                 *text == '@' ? (int)strlen(path) : 1, *text == '@' ? path : text);
+}
+
+START_TEST(keys_that_do_not_fit_together_are_named_with_line_and_column)
+{
+    char expected[512];
+    int count = 0;
+
+    ck_assert_int_eq(create(misfits[_i].text, &misfits[_i].set, misfits[_i].set != NULL), EC_OK);
+    ck_assert_int_eq(config_add_check(config, check_batch, &count, &why), EC_ERR_PARAM);
+    fill_in(expected, misfits[_i].expected);
+    ck_assert_str_eq(why.text, expected);
+    ck_assert_int_eq(config_say_places(config, why.code, &why), EC_ERR_PARAM); /* not twice */
+    ck_assert_str_eq(why.text, expected);
+    ck_assert_int_eq(count, 1);
+}
+END_TEST
+
+START_TEST(a_reload_whose_keys_do_not_fit_changes_nothing_and_says_where)
+{
+    bool changed[EC_CONFIGS];
+    char expected[512];
+    int count = 0;
+
+    ck_assert_int_eq(create("{}", NULL, 0), EC_OK);
+    ck_assert_int_eq(config_add_check(config, check_batch, &count, &why), EC_OK);
+    write_file("{\n  \"control\": { \"batch\": 256 } }");
+    ck_assert_int_eq(config_reload(config, changed, &why), EC_ERR_PARAM);
+    fill_in(expected, "@:2:25: control.batch is not below control.in_flight.");
+    ck_assert_str_eq(why.text, expected);
+    ck_assert_int_eq(config_integer(config, EC_CONFIG_control_batch), 100);
+    ck_assert_str_eq(config_last_reload(config)->reason, expected);
+}
+END_TEST
+
 START_TEST(the_last_reload_can_be_asked_for)
 {
     bool changed[EC_CONFIGS];
@@ -460,6 +526,9 @@ int main(void)
     tcase_add_test(tcase, a_value_that_is_set_wins_until_it_is_taken_back);
     tcase_add_loop_test(tcase, a_value_that_cannot_be_set_changes_nothing, 0, 5);
     tcase_add_test(tcase, the_last_reload_can_be_asked_for);
+    tcase_add_loop_test(tcase, keys_that_do_not_fit_together_are_named_with_line_and_column, 0,
+                        (int)(sizeof misfits / sizeof misfits[0]));
+    tcase_add_test(tcase, a_reload_whose_keys_do_not_fit_changes_nothing_and_says_where);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
