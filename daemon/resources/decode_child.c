@@ -44,15 +44,10 @@ void decode_child_run(struct search_path *search, const struct decode_load *load
 {
     static struct child child; /* the process has no other */
     struct decode_turn turn = { .entry = 0 };
-    struct ec_error why = { 0 };
 
     child = (struct child) { .socket_fd = socket_fd, .drop_cache = load->drop_cache };
     child.sandbox.guard = SANDBOX_PROCESS;
     entries_take(&child, load);
-    if (search_path_own_files(search, &why) < 0) {
-        tell_failed(socket_fd, &why);
-        _exit(EXIT_SUCCESS);
-    }
     sandbox_limit(load->memory_bytes, load->seconds);
     guard(&child, load);
     entries_open(&child, search);

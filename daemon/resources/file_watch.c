@@ -54,6 +54,7 @@ struct file_watch {
 };
 
 static void on_readable(uv_poll_t *poll, int status, int events);
+static void events_read(struct file_watch *watch);
 static void on_event(struct file_watch *watch, const struct inotify_event *event);
 static void on_named(struct file_watch *watch, uint32_t index, const struct inotify_event *event);
 static void tree_add(struct file_watch *watch, const char *host, const char *prefix, unsigned depth,
@@ -246,11 +247,18 @@ static void watched_forget(struct file_watch *watch, int descriptor)
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct file_watch *watch = poll->data;
-    _Alignas(struct inotify_event) char buffer[16384];
-    ssize_t got;
 
     (void)status;
     (void)events;
+    events_read(watch);
+    timer_set(watch);
+}
+
+static void events_read(struct file_watch *watch)
+{
+    _Alignas(struct inotify_event) char buffer[16384];
+    ssize_t got;
+
     while ((got = read(watch->fd, buffer, sizeof buffer)) > 0)
         for (ssize_t at = 0; at < got;) {
             const struct inotify_event *event = (const struct inotify_event *)(buffer + at);
@@ -258,7 +266,6 @@ static void on_readable(uv_poll_t *poll, int status, int events)
             on_event(watch, event);
             at += (ssize_t)(sizeof *event + event->len);
         }
-    timer_set(watch);
 }
 
 static void on_event(struct file_watch *watch, const struct inotify_event *event)
@@ -355,11 +362,16 @@ static void timer_set(struct file_watch *watch)
 static void on_timer(uv_timer_t *timer)
 {
     struct file_watch *watch = timer->data;
-    struct file_changes changes = { .lost = watch->lost, .archives = watch->lost };
+    struct file_changes changes = { 0 };
     struct file_change *change, *next;
-    int64_t now_ns = ec_real_ns();
-    bool any = watch->lost;
+    int64_t now_ns;
+    bool any;
 
+    /* When this process stood still, more may have happened to a path that only seems to have come to
+     * rest. */
+    events_read(watch);
+    now_ns = ec_real_ns();
+    any = changes.lost = changes.archives = watch->lost;
     watch->lost = false;
     HASH_ITER(hh, watch->pending, change, next)
     {

@@ -16,11 +16,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "resources/archive_io.h"
+
 struct mount {
     struct search_mount row;
     char *path;
     char *at;
-    int fd; /* of an archive, which PhysicsFS keeps open; -1: a directory */
+    int fd; /* of an archive, for all who read it; -1: a directory */
 };
 
 struct search_path {
@@ -29,6 +31,7 @@ struct search_path {
 };
 
 static int check_at(const char *at, struct ec_error *why);
+static int mount_open(struct mount *mount, bool append, struct ec_error *why);
 static int mount_find(const struct search_path *search, const char *path, const char *at,
                       struct ec_error *why);
 static void mount_insert(struct search_path *search, struct mount mount, bool append);
@@ -79,6 +82,8 @@ void search_path_destroy(struct search_path *search)
     for (unsigned i = 0; i < search->count; i++) {
         free(search->mounts[i].path);
         free(search->mounts[i].at);
+        if (search->mounts[i].fd >= 0)
+            close(search->mounts[i].fd);
     }
     free(search->mounts);
     free(search);
@@ -118,7 +123,7 @@ int search_path_check(const char *path, size_t bytes, struct ec_error *why)
 int search_path_mount(struct search_path *search, const char *path, const char *at, bool append,
                       struct ec_error *why)
 {
-    struct mount mount = { 0 };
+    struct mount mount = { .fd = -1 };
     struct mount *grown;
     int rc = search_path_check_mount(path, at, why);
 
@@ -135,13 +140,9 @@ int search_path_mount(struct search_path *search, const char *path, const char *
         rc = ec_fail(why, EC_ERR_MEMORY, "no memory to mount %s", path);
         goto fail;
     }
-    mount.fd = next_fd();
-    if (!PHYSFS_mount(path, at, append ? 1 : 0)) {
-        rc = ec_fail(why, EC_ERR_PATH, "%s cannot be mounted: %s", path, physfs_text());
+    rc = mount_open(&mount, append, why);
+    if (rc < 0)
         goto fail;
-    }
-    if (!is_file(mount.fd))
-        mount.fd = -1;
     mount.row = (struct search_mount) { mount.path, mount.at };
     mount_insert(search, mount, append);
     return EC_OK;
@@ -149,29 +150,24 @@ int search_path_mount(struct search_path *search, const char *path, const char *
 fail:
     free(mount.path);
     free(mount.at);
+    if (mount.fd >= 0)
+        close(mount.fd);
     return rc;
 }
 
-int search_path_own_files(const struct search_path *search, struct ec_error *why)
+static int mount_open(struct mount *mount, bool append, struct ec_error *why)
 {
-    char path[sizeof "/proc/self/fd/" + 3 * sizeof(int)];
+    int fd = open(mount->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
-    for (unsigned i = 0; i < search->count; i++) {
-        const int fd = search->mounts[i].fd;
-        int again;
-
-        if (fd < 0)
-            continue;
-        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        again = open(path, O_RDONLY | O_CLOEXEC);
-        if (again < 0 || dup3(again, fd, O_CLOEXEC) < 0) {
-            if (again >= 0)
-                close(again);
-            return ec_fail(why, EC_ERR_SYSTEM, "open %s again: %s", search->mounts[i].path,
-                           strerror(errno));
-        }
-        close(again);
+    if (fd < 0)
+        return ec_fail(why, EC_ERR_PATH, "%s: %s", mount->path, strerror(errno));
+    if (is_file(fd)) {
+        mount->fd = fd;
+        return archive_io_mount(fd, mount->path, mount->at, append, why);
     }
+    close(fd);
+    if (!PHYSFS_mount(mount->path, mount->at, append ? 1 : 0))
+        return ec_fail(why, EC_ERR_PATH, "%s cannot be mounted: %s", mount->path, physfs_text());
     return EC_OK;
 }
 
@@ -190,11 +186,14 @@ static unsigned mount_of(const struct search_path *search, const char *path)
     return real != NULL && index < search->count ? index : 0;
 }
 
-/* PhysicsFS does not tell which descriptor it reads an entry from. It is the one that opening the entry
- * made, if that is a file; an archive that was unpacked as a whole leaves none. */
+/* PhysicsFS does not tell which descriptor it reads a loose file from. It is the one that opening it made.
+ * An entry of an archive that is unpacked as a whole has none. */
 static void find_fd(struct search_entry *entry, int expected)
 {
-    entry->fd = is_file(expected) ? expected : -1;
+    entry->archive = archive_io_newest();
+    entry->fd = entry->archive != NULL ? archive_io_fd(entry->archive)
+                : is_file(expected)    ? expected
+                                       : -1;
     if (entry->fd >= 0)
         entry->begin = lseek(expected, 0, SEEK_CUR);
 }
@@ -221,6 +220,7 @@ int search_entry_open(const struct search_path *search, struct search_entry *ent
                                                                   : "is not a regular file");
     entry->mount = mount_of(search, path);
     fd = next_fd();
+    (void)archive_io_newest(); /* of others */
     entry->file = PHYSFS_openRead(path);
     if (entry->file == NULL) {
         code = PHYSFS_getLastErrorCode();
@@ -266,10 +266,12 @@ void search_entry_close(struct search_entry *entry)
 
 void search_entry_forget(const struct search_entry *entry)
 {
-    int64_t end = entry->fd >= 0 ? lseek(entry->fd, 0, SEEK_CUR) : -1;
+    int64_t begin = entry->begin, end = entry->fd >= 0 ? lseek(entry->fd, 0, SEEK_CUR) : -1;
 
-    if (entry->begin >= 0 && end > entry->begin)
-        posix_fadvise(entry->fd, entry->begin, end - entry->begin, POSIX_FADV_DONTNEED);
+    if (entry->archive != NULL)
+        archive_io_span(entry->archive, &begin, &end);
+    if (begin >= 0 && end > begin)
+        posix_fadvise(entry->fd, begin, end - begin, POSIX_FADV_DONTNEED);
 }
 
 static int check_at(const char *at, struct ec_error *why)

@@ -34,16 +34,12 @@ int search_path_check(const char *path, size_t bytes, struct ec_error *why);
 int search_path_check_mount(const char *path, const char *at, struct ec_error *why);
 
 /* Add a directory or archive of the host; at is where its tree appears, "/" or "/textures". Mounting
- * the same again changes nothing.
+ * the same again changes nothing. An archive stays the file that it is now, whatever is renamed over it.
  *
  * Returns EC_OK, EC_ERR_NOT_FOUND, EC_ERR_PATH (relative, not readable, not an archive that PhysicsFS
  * knows, or a bad at), EC_ERR_STATE (mounted elsewhere) or EC_ERR_MEMORY. */
 int search_path_mount(struct search_path *search, const char *path, const char *at, bool append,
                       struct ec_error *why);
-
-/* After a fork: open the archives anew. Parent and child would read with one position else, and each
- * would find itself where the other has sought to. Returns EC_OK or EC_ERR_SYSTEM. */
-int search_path_own_files(const struct search_path *search, struct ec_error *why);
 
 struct search_mount {
     const char *path;
@@ -58,7 +54,9 @@ struct search_entry {
     uint64_t bytes;
     unsigned mount; /* whose it is: search_path_at() */
     int fd;         /* of the file that it is read from; -1: not known */
-    int64_t begin;  /* where in that */
+    int64_t begin;  /* where in that, of a loose file */
+    struct archive_io
+        *archive; /* NULL: a loose file, or one of an archive that is unpacked whole */
 };
 
 /* Returns EC_OK, EC_ERR_NOT_FOUND, EC_ERR_PATH (not a file, a link, damaged) or EC_ERR_MEMORY. */

@@ -186,6 +186,47 @@ START_TEST(only_regular_files_inside_the_mounts_are_read)
 }
 END_TEST
 
+/* Another file is renamed over it, with other bytes at the same places: what was mounted is still read. */
+START_TEST(an_archive_stays_the_file_that_was_mounted)
+{
+    struct sample_zip zip = { 0 };
+    char fresh[112], text[64];
+
+    ck_assert_int_eq(mount(archive, "/", true), EC_OK);
+    snprintf(fresh, sizeof fresh, "%s.new", archive);
+    sample_zip_add(&zip, "both", "from another one", 16);
+    sample_zip_add(&zip, "packed/deep", "differ", 6);
+    sample_zip_write(&zip, fresh);
+    ck_assert_int_eq(rename(fresh, archive), 0);
+    ck_assert_int_eq(read_entry("both", text, sizeof text), EC_OK);
+    ck_assert_str_eq(text, "from the archive");
+    ck_assert_int_eq(unlink(archive), 0);
+    ck_assert_int_eq(read_entry("packed/deep", text, sizeof text), EC_OK);
+    ck_assert_str_eq(text, "inside");
+}
+END_TEST
+
+START_TEST(two_entries_of_an_archive_are_read_in_turns)
+{
+    struct search_entry both, deep;
+    char text[17] = "", other[7] = "";
+
+    ck_assert_int_eq(mount(archive, "/", true), EC_OK);
+    ck_assert_int_eq(search_entry_open(search, &both, "both", &why), EC_OK);
+    ck_assert_int_eq(search_entry_open(search, &deep, "packed/deep", &why), EC_OK);
+    ck_assert_ptr_nonnull(both.archive);
+    ck_assert_int_eq(search_entry_read(&both, text, 5, &why), EC_OK);
+    ck_assert_int_eq(search_entry_read(&deep, other, 3, &why), EC_OK);
+    ck_assert_int_eq(search_entry_read(&both, text + 5, 11, &why), EC_OK);
+    ck_assert_int_eq(search_entry_read(&deep, other + 3, 3, &why), EC_OK);
+    ck_assert_str_eq(text, "from the archive");
+    ck_assert_str_eq(other, "inside");
+    search_entry_forget(&both);
+    search_entry_close(&both);
+    search_entry_close(&deep);
+}
+END_TEST
+
 START_TEST(an_entry_that_is_shorter_than_asked_for_is_an_error)
 {
     struct search_entry entry;
@@ -215,6 +256,8 @@ int main(void)
     tcase_add_test(tcase, a_mount_may_appear_further_down);
     tcase_add_test(tcase, what_cannot_be_mounted_is_named);
     tcase_add_test(tcase, only_regular_files_inside_the_mounts_are_read);
+    tcase_add_test(tcase, an_archive_stays_the_file_that_was_mounted);
+    tcase_add_test(tcase, two_entries_of_an_archive_are_read_in_turns);
     tcase_add_test(tcase, an_entry_that_is_shorter_than_asked_for_is_an_error);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
