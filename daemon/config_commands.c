@@ -112,8 +112,11 @@ int cmd_config_set(struct request *request)
     enum ec_config_id id = EC_CONFIGS;
     int rc = find_key(request, params->key.string, &id);
 
-    if (rc == EC_OK)
+    if (rc == EC_OK) {
         rc = config_rehearse_set(config, id, params->value.span, request->why);
+        if (rc == EC_ERR_PARAM)
+            rc = ec_error_prefix(request->why, rc, "value");
+    }
     if (rc == EC_OK &&
         request_would(request, "set %s to %.*s", ec_configs[id].key,
                       (int)(params->value.span.bytes < 100 ? params->value.span.bytes : 100),

@@ -231,3 +231,16 @@ static int fail_unknown(const struct ec_command_row *row, struct ec_json_span na
         ec_fail(why, EC_ERR_PARAM, "%s does not take it", row->method);
     return fail_param(text, data, why);
 }
+
+void binding_say_param(int command, const char *text, struct ec_json_writer *data)
+{
+    const struct ec_command_row *row = &ec_commands[command];
+    const size_t bytes = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
+
+    ec_json_object_begin(data);
+    for (size_t i = 0; i < row->param_count; i++)
+        if (strlen(row->params[i].name) == bytes && memcmp(row->params[i].name, text, bytes) == 0)
+            ec_json_member_string(data, "param", row->params[i].name);
+    ec_json_member_string(data, "reason", text);
+    ec_json_object_end(data);
+}

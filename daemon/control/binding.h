@@ -19,4 +19,8 @@ int binding_bind(const struct methods *methods, int command, struct ec_json_span
                  struct request_memory *memory, struct param params[METHOD_PARAMS_MAX + 1],
                  struct ec_json_writer *data, struct ec_error *why);
 
+/* Write {param, reason} for an EC_ERR_PARAM of which only the text is known: the parameter is the one whose
+ * name the text begins with, or is left out. */
+void binding_say_param(int command, const char *text, struct ec_json_writer *data);
+
 #endif

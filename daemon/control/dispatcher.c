@@ -273,6 +273,8 @@ static bool answer(struct dispatcher *dispatcher, struct call *call,
             ec_fail(&why, rc, "the answer is over 1 MiB");
         for (; call->fd_count > 0; call->fd_count--)
             close(call->fds[call->fd_count - 1]);
+        if (rc == EC_ERR_PARAM && command >= 0 && dispatcher->data.bytes == 0)
+            binding_say_param(command, why.text, &dispatcher->data);
         if (!is_notification)
             reply_error(&dispatcher->reply, call->id, rc, why.text, &dispatcher->data);
     }

@@ -421,6 +421,38 @@ START_TEST(a_batch_has_a_limit)
 }
 END_TEST
 
+/* Also what only the handler can see. */
+static const struct {
+    const char *method, *params;
+    const char *data; /* how it begins */
+} wrong_params[] = {
+    { "clock.scale", "{\"scale\":101}", "{\"param\":\"scale\",\"reason\":\"is 101" },
+    { "telemetry.subscribe", "{\"interval_ms\":100,\"topics\":[]}",
+      "{\"param\":\"topics\",\"reason\":\"topics is empty" },
+    { "log.level", "{\"level\":\"loud\"}", "{\"param\":\"level\",\"reason\":\"level is loud" },
+    { "config.set", "{\"key\":\"control.batch\",\"value\":1.5}",
+      "{\"param\":\"value\",\"reason\":\"value: control.batch is an integer" },
+    { "event.subscribe", "{\"types\":\"x\"}", "{\"param\":\"types\",\"reason\":\"types: expected" },
+    { "event.subscribe", "{\"types\":\"*\",\"since\":{}}",
+      "{\"param\":\"since\",\"reason\":\"since" },
+    { "clock.get", "[]", "{\"reason\":\"clock.get takes its parameters by name\"}" },
+};
+
+START_TEST(a_wrong_parameter_comes_with_its_name_and_the_reason)
+{
+    for (size_t i = 0; i < sizeof wrong_params / sizeof wrong_params[0]; i++) {
+        const char *reply =
+            line_client_call(&client, wrong_params[i].method, wrong_params[i].params);
+        const char *data = strstr(reply, "\"data\":");
+
+        ck_assert(line_has(reply, "code", "-32602"));
+        ck_assert_msg(data != NULL && strncmp(data + 7, wrong_params[i].data,
+                                              strlen(wrong_params[i].data)) == 0,
+                      "%s: %s", wrong_params[i].method, reply);
+    }
+}
+END_TEST
+
 START_TEST(ping_gives_back_every_byte_of_its_parameters)
 {
     const char *params = "{\"a\":9223372036854775807,\"b\":-9223372036854775808,"
@@ -893,6 +925,7 @@ int main(void)
     tcase_set_timeout(of_protocol, 60);
     tcase_add_checked_fixture(of_protocol, start, stop);
     tcase_add_test(of_protocol, the_examples_of_json_rpc_are_answered_to_the_letter);
+    tcase_add_test(of_protocol, a_wrong_parameter_comes_with_its_name_and_the_reason);
     tcase_add_test(of_protocol, each_text_is_judged_at_the_socket_as_by_the_scanner);
     tcase_add_test(of_protocol, a_batch_has_a_limit);
     tcase_add_test(of_protocol, ping_gives_back_every_byte_of_its_parameters);

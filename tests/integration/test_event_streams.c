@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "support/daemon.h"
 #include "support/fixture.h"
@@ -132,6 +133,13 @@ static struct game start_and_subscribe(game_fn *fn, const char *params)
     return game;
 }
 
+static void must_call(struct line_client *client, const char *method, const char *params)
+{
+    const char *reply = line_client_call(client, method, params);
+
+    ck_assert_msg(strstr(reply, "\"result\"") != NULL, "%s: %s", method, reply);
+}
+
 /* The publisher is as fast as it can: of its events most are skipped, some may be lost. */
 START_TEST(what_comes_faster_than_the_rate_is_skipped_and_counted)
 {
@@ -229,6 +237,59 @@ static const struct {
     { "{\"types\":\"*\",\"max_rate_hz\":\"10\"}", "max_rate_hz" },
 };
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define SLOW_READERS 24
+#define WIDE_EVENTS 2000 /* of over 1 KiB as text: more than the socket and the output take */
+#define QUEUE_KIB 1024
+
+static long resident_kib(void)
+{
+    long total = 0, resident = 0;
+    char path[64];
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)engine.pid);
+    file = fopen(path, "re");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%ld %ld", &total, &resident), 2);
+    fclose(file);
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+/* What waits for slow readers is kept once, however many of them there are. */
+START_TEST(what_waits_for_several_readers_is_kept_once)
+{
+    static struct line_client slow[SLOW_READERS];
+    static char params[2048];
+    long one_kib, all_kib;
+
+    must_call(&reader, "config.set", "{\"key\":\"event.queue_bytes\",\"value\":1048576}");
+    must_call(
+        &reader, "event.register",
+        "{\"name\":\"test.wide\",\"fields\":[{\"name\":\"text\",\"type\":\"char\",\"count\":1024}]}");
+    snprintf(params, sizeof params, "{\"type\":\"test.wide\",\"payload\":{\"text\":\"%01000d\"}}",
+             7);
+    for (int i = 0; i < SLOW_READERS; i++) {
+        ck_assert(line_client_connect(&slow[i], engine.socket_path));
+        if (i == 0)
+            must_call(&slow[i], "event.subscribe", "{\"types\":[\"test.wide\"]}");
+    }
+    for (int i = 0; i < WIDE_EVENTS; i++)
+        must_call(&reader, "event.publish", params);
+    one_kib = resident_kib(); /* one queue is full */
+    for (int i = 1; i < SLOW_READERS; i++)
+        must_call(&slow[i], "event.subscribe", "{\"types\":[\"test.wide\"]}");
+    for (int i = 0; i < WIDE_EVENTS; i++)
+        must_call(&reader, "event.publish", params);
+    all_kib = resident_kib(); /* all are */
+    ck_assert_msg(all_kib - one_kib < SLOW_READERS * QUEUE_KIB / 2, "%ld KiB, then %ld KiB",
+                  one_kib, all_kib);
+    for (int i = 0; i < SLOW_READERS; i++)
+        line_client_close(&slow[i]);
+}
+END_TEST
+#endif
+
 START_TEST(a_pace_that_makes_no_sense_is_refused_and_named)
 {
     const char *reply = line_client_call(&reader, "event.subscribe", bad_paces[_i].params);
@@ -252,6 +313,9 @@ int main(void)
     tcase_add_test(tcase, the_newest_event_always_arrives_at_the_pace_that_was_asked_for);
     tcase_add_test(tcase, a_slow_reader_of_the_newest_finds_it_when_it_reads_at_last);
     tcase_add_test(tcase, each_type_has_a_pace_of_its_own);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    tcase_add_test(tcase, what_waits_for_several_readers_is_kept_once);
+#endif
     tcase_add_test(tcase, a_subscription_of_all_events_skips_none_beside_one_with_a_rate);
     tcase_add_loop_test(tcase, a_pace_that_makes_no_sense_is_refused_and_named, 0,
                         (int)(sizeof bad_paces / sizeof bad_paces[0]));
