@@ -10,6 +10,7 @@
 #define GPU_BYTES_MAX (UINT64_C(1) << 48)
 
 static void item_end(struct gpu_queue *queue, struct gpu_item *item);
+static void item_use(struct gpu_queue *queue, struct gpu_item *item, uint64_t fence);
 static void item_state(struct gpu_queue *queue, struct gpu_item *item, enum gpu_state state);
 static void row_read(struct gpu_queue *queue, uint32_t index, const struct ec_gpu_row *row);
 static int compare_fences(const void *left, const void *right);
@@ -70,13 +71,11 @@ static void row_read(struct gpu_queue *queue, uint32_t index, const struct ec_gp
             queue->high = index + 1;
         item_state(queue, item, GPU_RESIDENT);
     }
-    if (used > item->used_fence)
-        item->used_fence = used;
     if (state == EC_GPU_EVICTED)
         item_state(queue, item, GPU_EVICTED);
-    else if (item->state == GPU_EVICTED ||
-             (item->state == GPU_REQUESTED && item->used_fence > queue->completed_fence))
+    else if (item->state == GPU_EVICTED)
         item_state(queue, item, GPU_RESIDENT);
+    item_use(queue, item, used);
 }
 
 bool gpu_item_is_possible(const char *name, uint64_t bytes)
@@ -132,11 +131,19 @@ int gpu_queue_use(struct gpu_queue *queue, uint64_t id, uint64_t fence)
 
     if (item == NULL)
         return EC_ERR_STALE;
-    if (fence > item->used_fence)
-        item->used_fence = fence;
-    if (item->state == GPU_REQUESTED && item->used_fence > queue->completed_fence)
-        item_state(queue, item, GPU_RESIDENT);
+    item_use(queue, item, fence);
     return EC_OK;
+}
+
+/* A use since the request ends it, even if its work is done already: the game has passed over the request
+ * then, and would be waited for in vain. It is asked again when its turn comes. */
+static void item_use(struct gpu_queue *queue, struct gpu_item *item, uint64_t fence)
+{
+    if (fence <= item->used_fence)
+        return;
+    item->used_fence = fence;
+    if (item->state == GPU_REQUESTED)
+        item_state(queue, item, GPU_RESIDENT);
 }
 
 int gpu_queue_set_state(struct gpu_queue *queue, uint64_t id, enum gpu_state state)

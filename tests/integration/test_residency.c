@@ -2,6 +2,7 @@
  * reloads. Files are a few bytes; each takes a page of the heap. */
 #include <check.h>
 #include <engine-core/gpu.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -892,6 +893,47 @@ START_TEST(a_game_is_asked_for_what_its_gpu_does_not_use)
 }
 END_TEST
 
+/* With work that was never completed, and something asked for: all of it goes with the game. */
+static int die_with_work(const struct game_side *side)
+{
+    struct ec_client *client = game_join("doomed", assets.process.socket_path);
+    ec_gpu busy, idle, asked;
+
+    GAME_CHECK(ec_gpu_declare(client, "busy", 100, &busy) == EC_OK);
+    GAME_CHECK(ec_gpu_declare(client, "idle", 100, &idle) == EC_OK);
+    ec_gpu_use(client, busy, 7);
+    ec_gpu_budget(client, 1);
+    while (ec_gpu_next_request(client, &asked) != EC_OK)
+        ;
+    GAME_CHECK(asked.value == idle.value);
+    game_say(side);
+    game_hear(side);
+    return 0;
+}
+
+START_TEST(the_gpu_queue_of_a_game_goes_with_it)
+{
+    struct ec_client *client;
+    struct game game;
+    ec_gpu gpu, asked;
+
+    start(NULL);
+    client = asset_game(&assets, "other");
+    ck_assert_int_eq(ec_gpu_declare(client, "mine", 10, &gpu), EC_OK);
+    game = game_start(die_with_work, NULL);
+    game_await(&game);
+    ck_assert_ptr_nonnull(
+        strstr(asset_call(&assets, "resource.list", "{\"gpu\":true}"), "\"doomed\""));
+    ck_assert_int_eq(game_kill(&game), -SIGKILL);
+    while (strstr(asset_call(&assets, "resource.list", "{\"gpu\":true}"), "\"doomed\"") != NULL)
+        ;
+    ck_assert_int_eq(gpu_number("resident_bytes"), 10); /* the other's books are as they were */
+    ck_assert_int_eq(ec_gpu_next_request(client, &asked), EC_AGAIN);
+    ec_client_destroy(client);
+    stop();
+}
+END_TEST
+
 START_TEST(a_game_without_the_library_has_a_gpu_queue_too)
 {
     char id[2][32];
@@ -907,7 +949,13 @@ START_TEST(a_game_without_the_library_has_a_gpu_queue_too)
     asset_error(asset_call(&assets, "resource.gpu",
                            "{\"budget_bytes\":1,\"used\":[{\"gpu_id\":\"0x7\",\"fence\":1}]}"),
                 EC_ERR_STALE, "used[0]");
+    asset_error(asset_call(&assets, "resource.gpu", "{\"completed_fence\":-1}"), EC_ERR_PARAM,
+                "completed_fence");
+    asset_error(asset_call(&assets, "resource.gpu", "{\"budget_bytes\":-1}"), EC_ERR_PARAM,
+                "budget_bytes");
     reply = asset_call(&assets, "resource.gpu", "{\"evicted\":[\"%s\"]}", id[0]);
+    ck_assert_int_eq(reply_number(reply, "result/resident_bytes"), 80);
+    reply = asset_call(&assets, "resource.gpu", "{\"evicted\":[\"%s\",\"%s\"]}", id[0], id[0]);
     ck_assert_int_eq(reply_number(reply, "result/budget_bytes"),
                      100); /* the fault changed nothing */
     ck_assert_int_eq(reply_number(reply, "result/resident_bytes"), 80);
@@ -957,6 +1005,7 @@ int main(void)
     tcase_add_test(tcase, a_folder_that_appears_later_is_watched);
     tcase_add_test(tcase, a_saved_archive_is_opened_anew);
     tcase_add_test(tcase, a_game_is_asked_for_what_its_gpu_does_not_use);
+    tcase_add_test(tcase, the_gpu_queue_of_a_game_goes_with_it);
     tcase_add_test(tcase, a_game_without_the_library_has_a_gpu_queue_too);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
