@@ -20,6 +20,7 @@
 #include "postmortem/exit_status.h"
 #include "postmortem/state.h"
 
+#define FIRST_LOOK_MS 5 /* others are told of the death first: a record waits for the disk */
 #define LOOK_MS 50
 #define LOOKS_MAX 20 /* a second: a parent that has not looked by then may never do */
 
@@ -143,7 +144,7 @@ static void client_died(void *context, struct client *client)
     death->next = postmortem->deaths;
     postmortem->deaths = death;
     if (!uv_is_active((uv_handle_t *)postmortem->timer))
-        uv_timer_start(postmortem->timer, on_look, 0, LOOK_MS);
+        uv_timer_start(postmortem->timer, on_look, FIRST_LOOK_MS, LOOK_MS);
 }
 
 /* ---- the daemon before ----------------------------------------------------------------------- */
