@@ -29,7 +29,7 @@ soak: packages-build packages-test packages-sample build-development build-asan 
 	ctest --preset asan -L integration --repeat until-fail:$(SOAK_ROUNDS)
 	tests/fuzz/soak build/fuzz $(SOAK_FUZZ_S)
 
-bench: packages-build packages-bench ## ratios against peers; BENCH=time|events|memory|resources|loading|breaker|control for one area
+bench: packages-build packages-bench ## ratios against peers; BENCH=time|events|memory|resources|loading|breaker|control|stress for one area
 	@cmake --preset release >/dev/null
 	@cmake --build --preset release --target all benchmarks
 	@tests/bench/run $(BENCH)

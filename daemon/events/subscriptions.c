@@ -149,10 +149,11 @@ static void read_event(struct subscriptions *subscriptions, struct reading_port 
     struct event_type *type = event_types_find(subscriptions->routes->types, item->header.type);
     const struct feed_topic topic = { .key = item->header.type };
     const int64_t now_ns = ec_real_ns();
-    bool is_for_us =
-        type != NULL && item->header.bytes <= type->size && is_wanted(subscriptions, type->id);
+    bool is_for_us = type != NULL && is_wanted(subscriptions, type->id);
+    bool is_too_large = is_for_us && item->header.bytes > type->size; /* no library writes that */
     bool is_taken;
 
+    is_for_us = is_for_us && !is_too_large;
     is_taken = is_for_us && feed_takes(subscriptions->feed, &topic, now_ns);
     ec_json_writer_rewind(&subscriptions->payload, 0);
     if (is_taken)
@@ -170,6 +171,8 @@ static void read_event(struct subscriptions *subscriptions, struct reading_port 
             send_event(subscriptions, type, &item->header, sender, now_ns);
         else
             feed_pass_over(subscriptions->feed, &topic);
+    } else if (is_too_large) {
+        feed_lose(subscriptions->feed, 1);
     }
     ec_port_advance(&port->reading, item);
 }

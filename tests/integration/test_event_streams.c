@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "proto/event_port.h"
 #include "support/daemon.h"
 #include "support/fixture.h"
 #include "support/game.h"
@@ -85,6 +86,29 @@ static int publish_two_types(const struct game_side *side)
         publish(publisher, counted_type(), n);
         publish(publisher, other_type(), n);
     }
+    game_hear(side); /* until it is killed */
+    return 1;
+}
+
+/* The library refuses to publish what is larger than its type; who has the ring can write it all the same. */
+static int publish_one_too_large(const struct game_side *side)
+{
+    struct ec_publisher *publisher = open_publisher("hostile");
+    struct ec_event_header *header;
+    void *payload;
+
+    game_say(side);
+    game_hear(side);
+    publish(publisher, counted_type(), 0);
+    ec_publisher_batch_begin(publisher);
+    GAME_CHECK(ec_publisher_claim(publisher, counted_type(), sizeof(struct counted), &payload) ==
+               EC_OK);
+    memset(payload, 0, sizeof(struct counted));
+    GAME_CHECK(ec_publisher_commit(publisher) == EC_OK);
+    header = (struct ec_event_header *)payload - 1;
+    header->bytes += 8; /* as far as it is padded */
+    ec_publisher_batch_end(publisher);
+    publish(publisher, counted_type(), 2);
     game_hear(side); /* until it is killed */
     return 1;
 }
@@ -226,6 +250,19 @@ START_TEST(a_subscription_of_all_events_skips_none_beside_one_with_a_rate)
 }
 END_TEST
 
+START_TEST(an_event_that_is_larger_than_its_type_is_lost_and_counted)
+{
+    struct game game = start_and_subscribe(publish_one_too_large, "{\"types\":[\"test.counted\"]}");
+    struct received received = { 0 };
+
+    receive(&received);
+    receive(&received); /* it checks that received, lost and skipped make up the sequence */
+    ck_assert_uint_eq(received.events, 2);
+    ck_assert_uint_eq(received.lost, 1);
+    ck_assert_int_eq(game_kill(&game), -SIGKILL);
+}
+END_TEST
+
 static const struct {
     const char *params;
     const char *names;
@@ -317,6 +354,7 @@ int main(void)
     tcase_add_test(tcase, what_waits_for_several_readers_is_kept_once);
 #endif
     tcase_add_test(tcase, a_subscription_of_all_events_skips_none_beside_one_with_a_rate);
+    tcase_add_test(tcase, an_event_that_is_larger_than_its_type_is_lost_and_counted);
     tcase_add_loop_test(tcase, a_pace_that_makes_no_sense_is_refused_and_named, 0,
                         (int)(sizeof bad_paces / sizeof bad_paces[0]));
     suite_add_tcase(suite, tcase);
