@@ -151,7 +151,8 @@ static bool find_head(struct ec_subscriber *subscriber, struct ec_peer_port *por
 }
 
 /* Is there a wanted event? It is in port->head then. An idle port costs one load. */
-static inline bool has_head(struct ec_subscriber *subscriber, struct ec_peer_port *port)
+static inline __attribute__((always_inline)) bool has_head(struct ec_subscriber *subscriber,
+                                                           struct ec_peer_port *port)
 {
     if (port->has_head)
         return true;
@@ -380,7 +381,8 @@ static void count_delivered(struct ec_subscriber *subscriber, const struct ec_ev
 }
 
 /* Returns whether the event was whole all the time. */
-static bool finish(struct ec_subscriber *subscriber, struct ec_peer_port *port)
+static inline __attribute__((always_inline)) bool finish(struct ec_subscriber *subscriber,
+                                                         struct ec_peer_port *port)
 {
     struct ec_port_reading *reading = &port->reading;
 
@@ -396,6 +398,18 @@ static bool finish(struct ec_subscriber *subscriber, struct ec_peer_port *port)
     subscriber->turn_events++;
     if (reading->position - reading->shown >= reading->capacity / SHOW_SHARE)
         ec_port_show_cursor(reading);
+    return true;
+}
+
+/* Is nothing there, and nothing left to do from before? That is what who polls is told most often. */
+static inline bool is_idle(struct ec_subscriber *subscriber)
+{
+    if (subscriber->turn == NULL || subscriber->armed || subscriber->has_moved ||
+        subscriber->has_removed || ec_mailbox_has_mail(&subscriber->changes))
+        return false;
+    for (struct ec_peer_port *port = subscriber->ports; port != NULL; port = port->next)
+        if (port->has_head || ec_port_ready(&port->reading))
+            return false;
     return true;
 }
 
@@ -419,6 +433,8 @@ int ec_subscriber_poll(struct ec_subscriber *subscriber, ec_event_fn *fn, void *
     struct ec_peer_port *port;
     uint32_t delivered = 0;
 
+    if (is_idle(subscriber))
+        return 0;
     begin(subscriber);
     while (delivered < max && (port = choose(subscriber)) != NULL) {
         struct ec_event event = event_of(port);

@@ -8,6 +8,7 @@
 #include "bench/harness.h"
 
 #define POLL_MAX 1024
+#define CLAIM_WAIT_NS (20 * (int64_t)BUS_WAIT_NS) /* a reader may wait for its processor, too */
 
 struct daemon_process bus_daemon;
 
@@ -140,7 +141,7 @@ static __attribute__((noinline)) void *claim_late(struct bus_end *end, int rc)
     void *payload;
 
     if (rc == EC_AGAIN)
-        rc = ec_publisher_claim_wait(end->publisher, end->out, end->bench->bytes, BUS_WAIT_NS,
+        rc = ec_publisher_claim_wait(end->publisher, end->out, end->bench->bytes, CLAIM_WAIT_NS,
                                      &payload);
     if (rc != EC_OK)
         bench_fail("claim: %s", ec_error_text(rc));
