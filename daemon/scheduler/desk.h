@@ -97,8 +97,7 @@ void desk_set_alarms(struct desk *desk);
 /* The index of a clock by its name, which the parameter param has.
  *
  * Returns EC_OK or EC_ERR_NOT_FOUND, which names those that there are. */
-int desk_find_clock(struct request *request, const char *param, const char *name,
-                    uint32_t *clock);
+int desk_find_clock(struct request *request, const char *param, const char *name, uint32_t *clock);
 
 /* Fail with data {param, reason}. Returns rc. */
 int desk_fail_param(struct request *request, int rc, const char *param, const char *format, ...)
