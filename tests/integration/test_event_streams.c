@@ -274,7 +274,12 @@ static const struct {
     { "{\"types\":\"*\",\"max_rate_hz\":\"10\"}", "max_rate_hz" },
 };
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED 1 /* freed memory is kept for a while, so resident memory says nothing */
+#else
+#define IS_SANITIZED 0
+#endif
+
 #define SLOW_READERS 24
 #define WIDE_EVENTS 2000 /* of over 1 KiB as text: more than the socket and the output take */
 #define QUEUE_KIB 1024
@@ -319,13 +324,12 @@ START_TEST(what_waits_for_several_readers_is_kept_once)
     for (int i = 0; i < WIDE_EVENTS; i++)
         must_call(&reader, "event.publish", params);
     all_kib = resident_kib(); /* all are */
-    ck_assert_msg(all_kib - one_kib < SLOW_READERS * QUEUE_KIB / 2, "%ld KiB, then %ld KiB",
-                  one_kib, all_kib);
+    ck_assert_msg(IS_SANITIZED || all_kib - one_kib < SLOW_READERS * QUEUE_KIB / 2,
+                  "%ld KiB, then %ld KiB", one_kib, all_kib);
     for (int i = 0; i < SLOW_READERS; i++)
         line_client_close(&slow[i]);
 }
 END_TEST
-#endif
 
 START_TEST(a_pace_that_makes_no_sense_is_refused_and_named)
 {
@@ -350,9 +354,7 @@ int main(void)
     tcase_add_test(tcase, the_newest_event_always_arrives_at_the_pace_that_was_asked_for);
     tcase_add_test(tcase, a_slow_reader_of_the_newest_finds_it_when_it_reads_at_last);
     tcase_add_test(tcase, each_type_has_a_pace_of_its_own);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     tcase_add_test(tcase, what_waits_for_several_readers_is_kept_once);
-#endif
     tcase_add_test(tcase, a_subscription_of_all_events_skips_none_beside_one_with_a_rate);
     tcase_add_test(tcase, an_event_that_is_larger_than_its_type_is_lost_and_counted);
     tcase_add_loop_test(tcase, a_pace_that_makes_no_sense_is_refused_and_named, 0,

@@ -48,11 +48,9 @@ static struct offer offer_of(const char *text)
     struct word_choice choice;
 
     while (word_choice_next(&text, &choice)) {
-        if (choice.kind == NULL)
-            offer.words = true;
-        else if (choice.kind->path != NULL)
+        if (choice.kind != NULL && choice.kind->path != NULL)
             offer.path = choice.kind->path;
-        else if (choice.kind->method != NULL)
+        else if (choice.kind != NULL && choice.kind->method != NULL)
             offer.names = true;
         else
             offer.words = true;
