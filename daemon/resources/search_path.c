@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "resources/archive_io.h"
+#include "resources/archive_wad.h"
 
 struct mount {
     struct search_mount row;
@@ -71,6 +72,13 @@ int search_path_create(struct search_path **search, struct ec_error *why)
         return ec_fail(why, EC_ERR_SYSTEM, "PhysicsFS: %s", physfs_text());
     }
     PHYSFS_permitSymbolicLinks(0);
+    if (!PHYSFS_deregisterArchiver("WAD") || !PHYSFS_registerArchiver(&archive_wad)) {
+        const int rc = ec_fail(why, EC_ERR_SYSTEM, "PhysicsFS: archivers: %s", physfs_text());
+
+        search_path_destroy(*search);
+        *search = NULL;
+        return rc;
+    }
     return EC_OK;
 }
 

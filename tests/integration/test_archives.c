@@ -180,27 +180,41 @@ START_TEST(a_tree_of_directories_is_loaded_whole)
 }
 END_TEST
 
-/* Lumps whose name another one has, too (those of the maps), hide one another. */
+/* Every lump by its name, the last one of those with one name; and those of the maps by map, too. */
 START_TEST(a_doom_wad_is_loaded_whole)
 {
     size_t count;
     const unsigned char *wad = map_file(WAD, &count);
     const uint32_t lumps = le32(wad + 4), directory = le32(wad + 8);
+    unsigned maps = 0;
 
     start(NULL);
     ck_assert_mem_eq(wad, "IWAD", 4);
     for (uint32_t i = 0; i < lumps; i++) {
         const unsigned char *row = wad + directory + 16 * i;
-        unsigned same = 0;
+        unsigned later = 0;
         char name[9] = "";
 
         memcpy(name, row + 8, 8);
-        for (uint32_t j = 0; j < lumps && same < 2; j++)
-            same += memcmp(wad + directory + 16 * j + 8, row + 8, 8) == 0;
-        if (same == 1 && strpbrk(name, "\\:\"") == NULL)
+        for (char *at = strchr(name, '\\'); at != NULL; at = strchr(at, '\\'))
+            *at = '^';
+        for (uint32_t j = i + 1; j < lumps; j++)
+            later += memcmp(wad + directory + 16 * j + 8, row + 8, 8) == 0;
+        if (later == 0)
             expect(name, wad + le32(row), le32(row + 4));
+        if (i + 10 >= lumps || memcmp(row + 16 + 8, "THINGS\0", 8) != 0)
+            continue;
+        maps++;
+        for (uint32_t j = 1; j <= 10; j++) { /* THINGS to BLOCKMAP */
+            char path_in_map[24];
+
+            snprintf(path_in_map, sizeof path_in_map, "%s/%.8s", name,
+                     (const char *)row + 16 * j + 8);
+            expect(path_in_map, wad + le32(row + 16 * j), le32(row + 16 * j + 4));
+        }
     }
-    ck_assert_uint_gt(content_count, 2600);
+    ck_assert_uint_ge(maps, 36); /* four episodes */
+    ck_assert_uint_gt(content_count, 3000);
     mount(WAD);
     load_all_and_compare("raw");
     stop();
