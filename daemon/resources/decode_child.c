@@ -95,16 +95,16 @@ static void guard(struct child *child, const struct decode_load *load)
         close(*listener);
 }
 
-/* What does not fit into memory beside the others may do so alone: without a word from here, each of them
- * gets a process of its own. */
+/* What does not fit into memory beside the others may do so alone, and what is unpacked by opening it takes the
+ * time of a resource for that: without a word from here, each of them gets a process of its own. */
 static void entries_open(struct child *child, struct search_path *search)
 {
     for (uint32_t i = 0; i < child->count; i++) {
         struct opened *opened = &child->opened[i];
+        const int rc = search_entry_open(search, &opened->entry, opened->want.path, &opened->why);
+        const bool unpacked = rc == EC_OK && opened->entry.fd < 0;
 
-        if (search_entry_open(search, &opened->entry, opened->want.path, &opened->why) ==
-                EC_ERR_MEMORY &&
-            child->count > 1)
+        if (child->count > 1 && (rc == EC_ERR_MEMORY || unpacked))
             _exit(EXIT_FAILURE);
     }
 }

@@ -533,6 +533,126 @@ START_TEST(a_game_gets_all_levels_of_a_picture_and_of_a_cooked_one)
 }
 END_TEST
 
+/* ---- published pictures ------------------------------------------------------------------------ */
+
+/* Package golang-1.19-src: PNG of all depths and colours, JPEG of all samplings, and damaged ones. */
+#define PUBLISHED "/usr/share/go-1.19/src/image"
+#define PUBLISHED_MAX 256
+
+static struct published {
+    char *path;
+    bool damaged; /* or not understood */
+} published[PUBLISHED_MAX];
+static unsigned published_count;
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t length = strlen(text), end_length = strlen(end);
+
+    return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+static int add_published(const char *file, const struct stat *st, int type, struct FTW *at)
+{
+    const char *name = file + at->base;
+    const bool is_picture = ends_with(name, ".png") || ends_with(name, ".jpeg");
+
+    (void)st;
+    if (type != FTW_F || (!is_picture && !ends_with(name, ".gif")) ||
+        strstr(file, "testdata") == NULL)
+        return 0;
+    ck_assert_uint_lt(published_count, PUBLISHED_MAX);
+    published[published_count++] = (struct published) {
+        strdup(file + strlen(PUBLISHED) + 1),
+        !is_picture || strncmp(name, "invalid-", 8) == 0 ||
+            strstr(name, ".410.") != NULL, /* a sampling that libjpeg-turbo refuses here */
+    };
+    return 0;
+}
+
+/* The pixels of a picture that is loaded. */
+static ec_resource hold_published(struct ec_client *client, const char *name,
+                                  struct ec_resource_view *view)
+{
+    ec_resource resource;
+
+    ck_assert_msg(ec_resource_find(client, name, &resource) == EC_OK, "%s", name);
+    ck_assert_int_eq(ec_resource_acquire(client, resource, view), EC_OK);
+    return resource;
+}
+
+/* The mean difference of two pictures with the same sides. */
+static double difference(struct ec_client *client, const char *left, const char *right)
+{
+    struct ec_resource_view views[2];
+    ec_resource held[2];
+    double sum = 0;
+
+    held[0] = hold_published(client, left, &views[0]);
+    held[1] = hold_published(client, right, &views[1]);
+    ck_assert_uint_eq(views[0].width, views[1].width);
+    ck_assert_uint_eq(views[0].height, views[1].height);
+    ck_assert_uint_eq(views[0].bytes, views[1].bytes);
+    for (size_t i = 0; i < views[0].bytes; i++)
+        sum += abs(((const unsigned char *)views[0].data)[i] -
+                   ((const unsigned char *)views[1].data)[i]);
+    ec_resource_release(client, held[0]);
+    ec_resource_release(client, held[1]);
+    return sum / (double)views[0].bytes;
+}
+
+START_TEST(published_pictures_are_decoded_and_their_damaged_ones_refused)
+{
+    struct ec_client *client;
+    unsigned damaged = 0;
+
+    published_count = 0;
+    start(NULL);
+    mount(PUBLISHED);
+    ck_assert_int_eq(nftw(PUBLISHED, add_published, 16, FTW_PHYS), 0);
+    ck_assert_uint_gt(published_count, 80);
+    for (unsigned i = 0; i < published_count; i++) {
+        const char *file = published[i].path, *reply;
+        char group[16];
+
+        asset_ok(asset_call(&assets, "resource.define",
+                            "{\"group\":\"g%u\",\"resources\":[{\"name\":\"%s\",\"kind\":\"image\","
+                            "\"channels\":3,\"levels\":32}]}",
+                            i, file));
+        snprintf(group, sizeof group, "g%u", i);
+        reply = load(group);
+        ck_assert_msg((reply_at(reply, "error").text != NULL) == published[i].damaged, "%s: %s",
+                      file, reply);
+        damaged += published[i].damaged;
+    }
+    ck_assert_uint_ge(damaged, 9); /* five PNG; what is no picture that is understood */
+    client = asset_game(&assets, "game");
+    ck_assert(difference(client, "png/testdata/gray-gradient.png",
+                         "png/testdata/gray-gradient.interlaced.png") == 0);
+    ck_assert(
+        difference(client, "testdata/video-001.jpeg", "testdata/video-001.progressive.jpeg") == 0);
+    /* Colours by other ways: a JPEG differs from its picture by little, and so it does in four inks. */
+    ck_assert(difference(client, "testdata/video-001.png", "testdata/video-001.jpeg") < 8);
+    ck_assert(difference(client, "testdata/video-001.cmyk.png", "testdata/video-001.cmyk.jpeg") <
+              8);
+    /* Whole, but with the first scans only. */
+    ck_assert(difference(client, "testdata/video-001.progressive.truncated.png",
+                         "testdata/video-001.progressive.truncated.jpeg") < 8);
+    ck_assert(difference(client, "testdata/video-001.rgb.png", "testdata/video-001.rgb.jpeg") < 8);
+    ck_assert(difference(client, "testdata/video-005.gray.png", "testdata/video-005.gray.jpeg") <
+              8);
+    ck_assert(difference(client, "testdata/video-001.png", "testdata/video-005.gray.png") > 8);
+    ec_client_destroy(client);
+    for (unsigned i = 0; i < published_count; i++) {
+        asset_ok(asset_call(&assets, "resource.unload", "{\"group\":\"g%u\"}", i));
+        free(published[i].path);
+    }
+    asset_ok(asset_call(&assets, "resource.evict", "{\"bytes\":1}"));
+    ck_assert_int_eq(used_bytes(), 0);
+    stop();
+}
+END_TEST
+
 /* ---- damage ----------------------------------------------------------------------------------- */
 
 static uint32_t random_state;
@@ -745,6 +865,7 @@ int main(void)
     tcase_add_test(tcase, aliases_are_followed_when_a_resource_is_loaded);
     tcase_add_test(tcase, a_link_that_leaves_the_mount_is_refused);
     tcase_add_test(tcase, a_game_gets_all_levels_of_a_picture_and_of_a_cooked_one);
+    tcase_add_test(tcase, published_pictures_are_decoded_and_their_damaged_ones_refused);
     tcase_add_test(tcase, damaged_pictures_are_errors_that_leave_nothing);
     tcase_add_loop_test(tcase, damaged_archives_are_refused_or_read_and_the_rest_goes_on, 0,
                         sizeof archives / sizeof archives[0]);
