@@ -274,12 +274,17 @@ void search_entry_close(struct search_entry *entry)
 
 void search_entry_forget(const struct search_entry *entry)
 {
+    const int64_t page = sysconf(_SC_PAGESIZE);
     int64_t begin = entry->begin, end = entry->fd >= 0 ? lseek(entry->fd, 0, SEEK_CUR) : -1;
 
     if (entry->archive != NULL)
         archive_io_span(entry->archive, &begin, &end);
-    if (begin >= 0 && end > begin)
-        posix_fadvise(entry->fd, begin, end - begin, POSIX_FADV_DONTNEED);
+    if (begin < 0 || end <= begin)
+        return;
+    /* Whole pages: of what the kernel keeps together it drops nothing unless it is told to drop all. */
+    begin -= begin % page;
+    end += (page - end % page) % page;
+    posix_fadvise(entry->fd, begin, end - begin, POSIX_FADV_DONTNEED);
 }
 
 static int check_at(const char *at, struct ec_error *why)

@@ -6,11 +6,13 @@
 #include <engine-core/resource.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -533,6 +535,95 @@ START_TEST(a_game_gets_all_levels_of_a_picture_and_of_a_cooked_one)
 }
 END_TEST
 
+/* ---- the source's pages -------------------------------------------------------------------------- */
+
+#define LARGE_BYTES (4u << 20)
+#define LARGE_PAGES (LARGE_BYTES / 4096)
+
+/* How many of the first pages of a file the kernel has in memory. */
+static unsigned pages_in_memory(const char *file)
+{
+    static unsigned char present[LARGE_PAGES];
+    const int fd = open(file, O_RDONLY | O_CLOEXEC);
+    unsigned count = 0;
+    void *mapped;
+
+    ck_assert_int_ge(fd, 0);
+    mapped = mmap(NULL, LARGE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    ck_assert_ptr_ne(mapped, MAP_FAILED);
+    ck_assert_int_eq(mincore(mapped, LARGE_BYTES, present), 0);
+    for (unsigned i = 0; i < LARGE_PAGES; i++)
+        count += present[i] & 1;
+    munmap(mapped, LARGE_BYTES);
+    close(fd);
+    return count;
+}
+
+/* Into memory, and clean: what is still to be written cannot be dropped. */
+static void settle_file(const char *file)
+{
+    static unsigned char bytes[LARGE_BYTES];
+    const int fd = open(file, O_RDONLY | O_CLOEXEC);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(fsync(fd), 0);
+    ck_assert_int_eq(pread(fd, bytes, sizeof bytes, 0), sizeof bytes);
+    close(fd);
+}
+
+static const struct {
+    bool archive;
+    const char *drop; /* resource.drop_cache */
+} page_cases[] = { { false, "true" }, { true, "true" }, { false, "false" }, { true, "false" } };
+
+/* In a file system with pages of its own to drop: a tmpfs has none, so it is not made in one. */
+START_TEST(a_files_pages_are_dropped_once_it_is_decoded)
+{
+    char set[48], file[160];
+    const char *const arguments[] = { "--set", set, NULL };
+    struct sample sample = { .bytes = calloc(1, LARGE_BYTES), .count = LARGE_BYTES };
+    struct sample_zip zip = { 0 };
+    char folder[] = "/var/tmp/engine-core-pages-XXXXXX";
+    struct statfs fs;
+    unsigned left;
+    FILE *out;
+
+    if (statfs("/var/tmp", &fs) == 0 && fs.f_type == TMPFS_MAGIC) {
+        fputs("test_archives: /var/tmp is a tmpfs: whether pages are dropped was not seen\n",
+              stderr);
+        sample_free(&sample);
+        return;
+    }
+    snprintf(set, sizeof set, "resource.drop_cache=%s", page_cases[_i].drop);
+    start(arguments);
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(file, sizeof file, "%s/large", folder);
+    if (page_cases[_i].archive) {
+        sample_zip_add(&zip, "large", sample.bytes, sample.count);
+        sample_zip_write(&zip, file);
+    } else {
+        out = fopen(file, "we");
+        ck_assert_ptr_nonnull(out);
+        ck_assert_uint_eq(fwrite(sample.bytes, 1, sample.count, out), sample.count);
+        ck_assert_int_eq(fclose(out), 0);
+    }
+    sample_free(&sample);
+    settle_file(file);
+    mount(page_cases[_i].archive ? file : folder);
+    asset_ok(asset_call(&assets, "resource.define",
+                        "{\"group\":\"all\",\"resources\":[{\"name\":\"large\"}]}"));
+    asset_load(&assets, "all");
+    left = pages_in_memory(file);
+    if (strcmp(page_cases[_i].drop, "true") == 0)
+        ck_assert_uint_le(left, LARGE_PAGES / 4); /* what the kernel keeps together is not cut */
+    else
+        ck_assert_uint_gt(left, 0); /* how much is the kernel's affair */
+    stop();
+    unlink(file);
+    rmdir(folder);
+}
+END_TEST
+
 /* ---- published pictures ------------------------------------------------------------------------ */
 
 /* Package golang-1.19-src: PNG of all depths and colours, JPEG of all samplings, and damaged ones. */
@@ -865,6 +956,8 @@ int main(void)
     tcase_add_test(tcase, aliases_are_followed_when_a_resource_is_loaded);
     tcase_add_test(tcase, a_link_that_leaves_the_mount_is_refused);
     tcase_add_test(tcase, a_game_gets_all_levels_of_a_picture_and_of_a_cooked_one);
+    tcase_add_loop_test(tcase, a_files_pages_are_dropped_once_it_is_decoded, 0,
+                        sizeof page_cases / sizeof page_cases[0]);
     tcase_add_test(tcase, published_pictures_are_decoded_and_their_damaged_ones_refused);
     tcase_add_test(tcase, damaged_pictures_are_errors_that_leave_nothing);
     tcase_add_loop_test(tcase, damaged_archives_are_refused_or_read_and_the_rest_goes_on, 0,
