@@ -287,6 +287,8 @@ static int check_desc(const struct ec_subscriber_desc *desc, struct ec_error *wh
     if (desc->type_count > EC_SUBSCRIBER_TYPES_MAX)
         return ec_fail(why, EC_ERR_PARAM, "%u types, at most %u are possible", desc->type_count,
                        EC_SUBSCRIBER_TYPES_MAX);
+    if ((unsigned)desc->policy > EC_EVENT_LOSSY)
+        return ec_fail(why, EC_ERR_PARAM, "policy %d: there is no such one", (int)desc->policy);
     if ((unsigned)desc->start > EC_START_HISTORY || (unsigned)desc->order > EC_ORDER_STEP)
         return ec_fail(why, EC_ERR_PARAM, "start %d, order %d: there is no such one",
                        (int)desc->start, (int)desc->order);

@@ -442,6 +442,33 @@ START_TEST(a_late_joiner_starts_where_it_asked_to_and_misses_nothing_behind)
 }
 END_TEST
 
+static const struct {
+    struct ec_subscriber_desc desc;
+    const char *names;
+} bad_descs[] = {
+    { { .policy = EC_EVENT_LOSSY + 1 }, "policy 2" },
+    { { .start = EC_START_HISTORY + 1 }, "start 3" },
+    { { .order = EC_ORDER_STEP + 1 }, "order 3" },
+    { { .start = EC_START_HISTORY }, "1..4095" },
+    { { .start = EC_START_HISTORY, .history = 4096 }, "1..4095" },
+    { { .history = 1 }, "EC_START_HISTORY" },
+    { { .spin_ns = 100001 }, "0..100000" },
+    { { .type_count = 33 }, "at most 32" },
+};
+
+START_TEST(a_subscriber_that_makes_no_sense_is_refused_and_says_why)
+{
+    struct ec_client *client = join("odd");
+    struct ec_subscriber *subscriber = NULL;
+    struct ec_error why = { 0 };
+
+    ck_assert_int_eq(ec_subscriber_create(client, &bad_descs[_i].desc, &subscriber, &why),
+                     EC_ERR_PARAM);
+    ck_assert_msg(strstr(why.text, bad_descs[_i].names) != NULL, "%s", why.text);
+    ec_client_destroy(client);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("event order");
@@ -458,6 +485,8 @@ int main(void)
     tcase_add_test(tcase, ports_are_merged_by_the_time_of_their_events);
     tcase_add_loop_test(tcase, a_late_joiner_starts_where_it_asked_to_and_misses_nothing_behind, 0,
                         (int)(sizeof starts / sizeof starts[0]));
+    tcase_add_loop_test(tcase, a_subscriber_that_makes_no_sense_is_refused_and_says_why, 0,
+                        (int)(sizeof bad_descs / sizeof bad_descs[0]));
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
