@@ -251,12 +251,12 @@ static int set_member(struct breaker_policy *policy, struct ec_json_span name,
         if (!ec_json_string_equals(name, key))
             continue;
         if (ec_json_get_text(value, text, sizeof text) < 0)
-            return ec_fail(why, EC_ERR_PARAM, "%s is names of actions with commas between, not %s",
+            return ec_fail(why, EC_ERR_POLICY, "%s is names of actions with commas between, not %s",
                            key, ec_json_type_text(ec_json_type_of(value)));
         return parse_actions(key, text, &policy->actions[list_rows[i].level], why);
     }
     /* on_level runs a program: whoever may write the configuration decides on that, nobody else. */
-    return ec_fail(why, EC_ERR_PARAM, "%.*s is no value of a policy that can be set",
+    return ec_fail(why, EC_ERR_POLICY, "%.*s is no value of a policy that can be set",
                    (int)(name.bytes < 100 ? name.bytes : 100), name.text);
 }
 
@@ -269,13 +269,13 @@ static int set_value(struct breaker_policy *policy, const struct value_row *row,
 
     if (limits->type == EC_CONFIG_BOOLEAN) {
         if (ec_json_get_boolean(value, &boolean) < 0)
-            return ec_fail(why, EC_ERR_PARAM, "%s is true or false, not %s", name_of(row->id),
+            return ec_fail(why, EC_ERR_POLICY, "%s is true or false, not %s", name_of(row->id),
                            ec_json_type_text(ec_json_type_of(value)));
         *value_at(policy, row) = boolean;
         return EC_OK;
     }
     if (ec_json_get_i64(value, &integer) < 0 || integer < limits->min || integer > limits->max)
-        return ec_fail(why, EC_ERR_PARAM,
+        return ec_fail(why, EC_ERR_POLICY,
                        "%s is an integer from %" PRId64 " to %" PRId64 ", not %.*s",
                        name_of(row->id), limits->min, limits->max,
                        (int)(value.bytes < 32 ? value.bytes : 32), value.text);
@@ -286,7 +286,7 @@ static int set_value(struct breaker_policy *policy, const struct value_row *row,
 static int set_command(struct breaker_policy *policy, const char *command, struct ec_error *why)
 {
     if (strlen(command) >= sizeof policy->on_level)
-        return ec_fail(why, EC_ERR_PARAM, "breaker.on_level has %zu bytes, the limit is %zu",
+        return ec_fail(why, EC_ERR_POLICY, "breaker.on_level has %zu bytes, the limit is %zu",
                        strlen(command), sizeof policy->on_level - 1);
     strcpy(policy->on_level, command);
     return EC_OK;
@@ -308,7 +308,7 @@ static int parse_actions(const char *key, const char *list, uint32_t *actions, s
                                          strncmp(action_names[action], list, bytes) != 0))
             action++;
         if (action == ACTION_COUNT)
-            return ec_fail(why, EC_ERR_PARAM, "%s: there is no action \"%.*s\"", key,
+            return ec_fail(why, EC_ERR_POLICY, "%s: there is no action \"%.*s\"", key,
                            (int)(bytes < 64 ? bytes : 64), list);
         found |= 1u << action;
         list += bytes;
@@ -333,14 +333,18 @@ static int check(const struct breaker_policy *policy, struct ec_error *why)
     if (rc == EC_OK && policy->eviction_bytes > 0 && policy->emergency_bytes > 0)
         rc = check_below("breaker.emergency_bytes", policy->emergency_bytes,
                          "breaker.eviction_bytes", policy->eviction_bytes, why);
+    if (rc == EC_OK && policy->warning_bytes > 0 && policy->eviction_bytes == 0 &&
+        policy->emergency_bytes > 0)
+        rc = check_below("breaker.emergency_bytes", policy->emergency_bytes,
+                         "breaker.warning_bytes", policy->warning_bytes, why);
     if (rc == EC_OK && policy->warning_permille + policy->hysteresis_permille > 1000)
-        rc = ec_fail(why, EC_ERR_PARAM,
+        rc = ec_fail(why, EC_ERR_POLICY,
                      "breaker.hysteresis_permille is %" PRId64
                      ": with breaker.warning_permille, which is %" PRId64
                      ", that is more than there can be",
                      policy->hysteresis_permille, policy->warning_permille);
     if (rc == EC_OK && policy->fast_tick_ms > policy->tick_ms)
-        rc = ec_fail(why, EC_ERR_PARAM,
+        rc = ec_fail(why, EC_ERR_POLICY,
                      "breaker.fast_tick_ms is %" PRId64
                      ", more than breaker.tick_ms, which is %" PRId64,
                      policy->fast_tick_ms, policy->tick_ms);
@@ -352,7 +356,7 @@ static int check_below(const char *lower_key, int64_t lower, const char *upper_k
 {
     if (lower < upper)
         return EC_OK;
-    return ec_fail(why, EC_ERR_PARAM, "%s is %" PRId64 ", not below %s, which is %" PRId64,
+    return ec_fail(why, EC_ERR_POLICY, "%s is %" PRId64 ", not below %s, which is %" PRId64,
                    lower_key, lower, upper_key, upper);
 }
 

@@ -53,10 +53,10 @@ struct breaker_policy {
     char on_level[POLICY_COMMAND_BYTES]; /* "": none */
 };
 
-/* Read the keys. Returns EC_OK or EC_ERR_PARAM with the key in the text; then policy is unchanged. */
+/* Read the keys. Returns EC_OK or EC_ERR_POLICY with the key in the text; then policy is unchanged. */
 int policy_load(const struct config *config, struct breaker_policy *policy, struct ec_error *why);
 
-/* Lay the members of an object over a policy: all of them or none. Returns EC_OK or EC_ERR_PARAM. */
+/* Lay the members of an object over a policy: all of them or none. Returns EC_OK or EC_ERR_POLICY. */
 int policy_set(struct breaker_policy *policy, struct ec_json_span members, struct ec_error *why);
 
 /* All values as members of an open object. */

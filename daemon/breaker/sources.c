@@ -26,6 +26,10 @@
 /* More than this of a group is left: what exactly does not matter, and its statistics are not read. */
 #define PLENTY_PERMILLE 500
 
+/* With less than this of a group left, its limit is read each time: what fills it may have come with a
+ * higher one. */
+#define CLOSE_PERMILLE 200
+
 static const struct kind_row {
     enum source_kind kind;
     const struct memory_group_version *version;
@@ -41,6 +45,8 @@ static bool is_quiet(const struct source *source, int64_t now_ns);
 static bool used_bytes(const struct source *source, uint64_t *used);
 static bool look_host(struct source *source);
 static bool look_group(struct source *source, int64_t now_ns);
+static bool look_limit(struct source *source, int64_t now_ns);
+static bool look_usage(struct source *source);
 static bool read_limit(const char *max, const char *high, uint64_t *limit_bytes);
 static void deduct_reserved(struct source *source);
 static void look_pressure(struct source *source, int64_t now_ns);
@@ -383,21 +389,42 @@ static bool look_host(struct source *source)
 
 static bool look_group(struct source *source, int64_t now_ns)
 {
-    const struct memory_group_version *version =
-        source->kind == SOURCE_GROUP_V2 ? &memory_group_v2 : &memory_group_v1;
+    const bool is_new = source->limit_read_ns == 0 || now_ns - source->limit_read_ns >= LIMIT_NS;
+    uint64_t limit_bytes;
+
+    if (is_new && !look_limit(source, now_ns))
+        return false;
+    if (!look_usage(source))
+        return false;
+    if (is_new ||
+        level_permille(source->reading.available_bytes, source->limit_bytes) >= CLOSE_PERMILLE)
+        return true;
+    limit_bytes = source->limit_bytes;
+    return look_limit(source, now_ns) && (source->limit_bytes == limit_bytes || look_usage(source));
+}
+
+static bool look_limit(struct source *source, int64_t now_ns)
+{
     const uint64_t limit_bytes = source->limit_bytes;
     char text[TEXT_BYTES], high[TEXT_BYTES];
-    uint64_t usage_bytes, left_bytes;
 
-    if (source->limit_read_ns == 0 || now_ns - source->limit_read_ns >= LIMIT_NS) {
-        if (!read_fd(source->high_fd, high))
-            strcpy(high, "max");
-        if (!read_fd(source->limit_fd, text) || !read_limit(text, high, &source->limit_bytes))
-            return false;
-        source->limit_read_ns = now_ns;
-        if (source->limit_bytes != limit_bytes)
-            source->growth = (struct growth) { 0 }; /* nothing grew: there is less, or more */
-    }
+    if (!read_fd(source->high_fd, high))
+        strcpy(high, "max");
+    if (!read_fd(source->limit_fd, text) || !read_limit(text, high, &source->limit_bytes))
+        return false;
+    source->limit_read_ns = now_ns;
+    if (source->limit_bytes != limit_bytes)
+        source->growth = (struct growth) { 0 }; /* nothing grew: there is less, or more */
+    return true;
+}
+
+static bool look_usage(struct source *source)
+{
+    const struct memory_group_version *version =
+        source->kind == SOURCE_GROUP_V2 ? &memory_group_v2 : &memory_group_v1;
+    uint64_t usage_bytes, left_bytes;
+    char text[TEXT_BYTES];
+
     if (!read_fd(source->usage_fd, text) || !memory_text_number(text, &usage_bytes))
         return false;
     left_bytes = source->limit_bytes > usage_bytes ? source->limit_bytes - usage_bytes : 0;

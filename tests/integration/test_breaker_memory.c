@@ -253,7 +253,7 @@ START_TEST(a_policy_is_reloaded_during_level_2_and_a_bad_one_changes_nothing)
     ck_assert_msg(line_has(reply, "eviction_permille", "95"), "%s", reply);
     wait_level("2");
     reply = line_client_call(&operator, "breaker.policy", "{\"set\":{\"eviction_permille\":-95}}");
-    ck_assert_msg(line_has(reply, "code", "-32602") && strstr(reply, "eviction_permille") != NULL,
+    ck_assert_msg(line_has(reply, "code", "-32030") && strstr(reply, "eviction_permille") != NULL,
                   "%s", reply);
     stop();
 }

@@ -42,9 +42,10 @@ enum ec_result {
     EC_ERR_GROUP = -32020,         /* a resource group failed to load */
     EC_ERR_PATH = -32021,          /* a path is refused */
     EC_ERR_EVICTED = -32022,       /* a resource was evicted; it can be asked for */
-    EC_ERR_SYSTEM = -32040,        /* a system call failed; the text carries errno's words */
-    EC_ERR_STALE = -32042,         /* a handle's generation has passed */
-    EC_ERR_DISCONNECTED = -32043,  /* no connection to the daemon */
+    EC_ERR_POLICY = -32030,       /* a policy of the breaker does not fit together; names the key */
+    EC_ERR_SYSTEM = -32040,       /* a system call failed; the text carries errno's words */
+    EC_ERR_STALE = -32042,        /* a handle's generation has passed */
+    EC_ERR_DISCONNECTED = -32043, /* no connection to the daemon */
 };
 
 #define EC_ERROR_TEXT_BYTES 256

@@ -250,6 +250,19 @@ START_TEST(a_limit_that_changes_is_seen_after_a_second)
 }
 END_TEST
 
+START_TEST(a_limit_that_was_raised_is_seen_before_it_would_matter)
+{
+    put("proc/self/cgroup", "0::/x\n");
+    put_v2("/x", "5000", 1000);
+    ck_assert_int_eq(start(""), EC_OK);
+    ck_assert(source_look(&sources.source[1], MS));
+    put_v2("/x", "20000", 4900);
+    ck_assert(source_look(&sources.source[1], 10 * MS));
+    ck_assert_uint_eq(sources.source[1].reading.total_bytes, 20000);
+    ck_assert_uint_eq(sources.source[1].reading.available_bytes, 15100);
+}
+END_TEST
+
 START_TEST(clean_cache_is_not_used_and_what_is_reserved_is)
 {
     put("proc/self/cgroup", "0::/x\n");
@@ -483,6 +496,7 @@ int main(void)
     tcase_add_test(tcase, clients_in_one_group_share_its_source);
     tcase_add_test(tcase, a_process_that_is_gone_has_no_groups);
     tcase_add_test(tcase, a_limit_that_changes_is_seen_after_a_second);
+    tcase_add_test(tcase, a_limit_that_was_raised_is_seen_before_it_would_matter);
     tcase_add_test(tcase, clean_cache_is_not_used_and_what_is_reserved_is);
     tcase_add_test(tcase, waiting_is_a_share_of_the_time_since_the_kernel_added_up);
     tcase_add_test(tcase, pressure_that_the_kernel_does_not_keep_is_absent);
