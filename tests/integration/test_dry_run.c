@@ -448,7 +448,7 @@ START_TEST(a_rehearsal_answers_the_error_that_would_come)
         { "resource.define",
           "{\"group\":\"loaded\",\"resources\":[{\"name\":\"two.bin\"}],\"dry_run\":true}",
           -32006 },
-        { "breaker.policy", "{\"set\":{\"warning_permille\":0},\"dry_run\":true}", -32602 },
+        { "breaker.policy", "{\"set\":{\"warning_permille\":0},\"dry_run\":true}", -32030 },
         { "breaker.release", "{\"reservation_id\":777,\"dry_run\":true}", -32005 },
         { "client.detach", "{\"dry_run\":true}", -32006 },
         { "core.shutdown", "{\"dry_run\":1}", -32602 },
