@@ -30,8 +30,8 @@ static struct ec_segment own, cursors, visitor_own, visitor_cursors;
 static struct ec_port_writer port, second_port;
 static int doorbell_fd;
 /* What the cases speak of. */
-static unsigned timer_id, checkpoint_id, subscription_id, port_id, reader_id, reservation_id,
-    log_subscription_id, telemetry_subscription_id;
+static unsigned game_id, timer_id, checkpoint_id, subscription_id, port_id, reader_id,
+    reservation_id, log_subscription_id, telemetry_subscription_id;
 
 /* These read; core.hello makes the caller known and is not for rehearsals; event.reader.sync waits. */
 /* clang-format off */
@@ -86,6 +86,7 @@ static const struct {
     { "client.detach", GAME, "", NULL },
     { "client.resumed", GAME, "", NULL },
     { "memory.snapshot", OPERATOR, "\"client_id\":0,", NULL },
+    { "memory.observe", OPERATOR, "\"client_id\":%u,\"sample_bytes\":4096,", &game_id },
     { "clock.pause", OPERATOR, "", NULL },
     { "clock.resume", OPERATOR, "", NULL },
     { "clock.scale", OPERATOR, "\"scale\":0.5,", NULL },
@@ -192,7 +193,9 @@ static void attach_game(void)
     struct ec_error why = { 0 };
     char params[PARAMS_BYTES];
     const char *reply;
+    struct ec_client_segment *segment = own.base;
 
+    atomic_store(&segment->observation.is_switchable, 1);
     snprintf(params, sizeof params,
              "{\"real_ns\":%" PRId64 ",\"fds\":[\"client\",\"cursor\",\"doorbell\"]}",
              ec_real_ns());
@@ -274,7 +277,7 @@ static void set_up(void)
     ck_assert(line_client_connect(&game, engine.socket_path));
     ck_assert(line_client_connect(&visitor, engine.socket_path));
     line_client_hello(&operator, "operator");
-    line_client_hello(&game, "game");
+    game_id = (unsigned)reply_number(line_client_hello(&game, "game"), "result/client_id");
     line_client_hello(&visitor, "visitor");
     make_segments(&own, &cursors);
     make_segments(&visitor_own, &visitor_cursors);
