@@ -24,7 +24,8 @@
 #define MAGAZINE_MIN 16
 #define MAGAZINE_MAX 256
 #define MAGAZINE_GROWN_MAX 1024
-#define MAGAZINE_BYTES (64u * 1024) /* of blocks; what a thread may hold of one size */
+#define MAGAZINE_BYTES                                                                             \
+    (256u * 1024) /* of blocks; what a thread may hold of one size: 64 of them 16 MiB */
 
 static int check_desc(const struct ec_pool_desc *desc, struct ec_error *why);
 static void join_sink(struct ec_pool *pool);
@@ -160,7 +161,7 @@ fail:
     return rc;
 }
 
-/* Magazines that nobody sized grow where a thread empties and fills them again and again, up to what 64 KiB
+/* Magazines that nobody sized grow where a thread empties and fills them again and again, up to what 256 KiB
  * hold. With blocks_max they do not: what lies in them is out of the others' reach. */
 static void size_magazine(struct ec_pool *pool, const struct ec_pool_desc *desc)
 {

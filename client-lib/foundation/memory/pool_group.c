@@ -91,6 +91,13 @@ uint32_t ec_pool_group_take(const struct ec_pool_shape *shape, struct ec_pool_gr
     uint64_t bits = free_bits;
     uint32_t taken = 0;
 
+    if (bits == UINT64_MAX &&
+        room >= 64) { /* as whole words come back where blocks are freed in turn */
+        for (uint32_t i = 0; i < 64; i++)
+            *(end - 1 - i) = base + (size_t)i * shape->stride_bytes;
+        taken = 64;
+        bits = 0;
+    }
     for (; bits != 0 && taken < room; bits &= bits - 1)
         *(end - ++taken) = base + (size_t)__builtin_ctzll(bits) * shape->stride_bytes;
     group->words[word] = bits;

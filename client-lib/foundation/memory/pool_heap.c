@@ -42,7 +42,7 @@ static void mark_full(struct ec_pool_heap *heap, uint32_t place);
 static void gain_empty(struct ec_pool_heap *heap, const struct ec_pool_group *group);
 static void lose_empty(struct ec_pool_heap *heap, const struct ec_pool_group *group);
 static bool grow_table(struct ec_pool_heap *heap);
-static void put_run(struct ec_pool_heap *heap, const struct run *run);
+static void put_run(struct ec_pool_heap *heap, struct run run);
 static void put_back(struct ec_pool_heap *heap, void *const *blocks, uint32_t count);
 static void batch_add(struct batch *batch, struct ec_pool_heap *owner, void *block);
 static void batch_send(struct batch *batch);
@@ -114,7 +114,7 @@ void ec_pool_heap_bind(struct ec_pool_heap *heap, const struct ec_memory_account
 
 bool ec_pool_heap_refill(struct ec_pool_heap *heap)
 {
-    const uint32_t room = heap->pool->magazine_blocks / 2;
+    const uint32_t room = (uint32_t)heap->capacity / 2;
     uint32_t left = room;
 
     assert(ec_pool_heap_count(heap) == 0);
@@ -384,41 +384,63 @@ static bool grow_table(struct ec_pool_heap *heap)
     return true;
 }
 
-/* Own blocks into their words, others' to their owners. Under the heap's lock. */
+/* Own blocks into their words, others' to their owners. Under the heap's lock, so that a group whose owner was asked
+ * once keeps it for the blocks that follow.
+ *
+ * Blocks that were freed in the order of their addresses, or against it, are neighbours here: then the next bit is
+ * the last one's neighbour, and nothing has to be divided. No block of another group is so near, since a group begins
+ * with its header. */
 static void put_back(struct ec_pool_heap *heap, void *const *blocks, uint32_t count)
 {
     const struct ec_pool_shape *shape = &heap->pool->shape;
+    const uintptr_t stride = shape->stride_bytes;
     struct batch batch = { 0 };
     struct run run = { 0 };
+    uintptr_t last = 0;
+    uint64_t bit = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        struct ec_pool_group *group = ec_pool_group_of(shape, blocks[i]);
-        struct ec_pool_heap *owner = atomic_load_explicit(&group->owner, memory_order_relaxed);
+        const uintptr_t address = (uintptr_t)blocks[i];
+        struct ec_pool_group *group;
         uint32_t index;
 
-        if (owner != heap) { /* an owner that changes meanwhile passes it on */
-            batch_add(&batch, owner, blocks[i]);
-            continue;
+        if (address == last + stride && bit << 1 != 0) {
+            bit <<= 1;
+        } else if (address == last - stride && bit >> 1 != 0) {
+            bit >>= 1;
+        } else {
+            group = ec_pool_group_of(shape, blocks[i]);
+            if (group != run.group) {
+                struct ec_pool_heap *owner =
+                    atomic_load_explicit(&group->owner, memory_order_relaxed);
+
+                if (owner != heap) { /* an owner that changes meanwhile passes it on */
+                    batch_add(&batch, owner, blocks[i]);
+                    continue;
+                }
+            }
+            index = ec_pool_group_index(shape, blocks[i]);
+            if (group != run.group || index / 64 != run.word) {
+                put_run(heap, run);
+                run = (struct run) { .group = group, .word = index / 64 };
+            }
+            bit = 1ull << (index & 63);
         }
-        index = ec_pool_group_index(shape, blocks[i]);
-        if (group != run.group || index / 64 != run.word) {
-            put_run(heap, &run);
-            run = (struct run) { .group = group, .word = index / 64 };
-        }
-        run.bits |= 1ull << (index & 63);
+        last = address;
+        run.bits |= bit;
     }
-    put_run(heap, &run);
+    put_run(heap, run);
     batch_send(&batch);
 }
 
-static void put_run(struct ec_pool_heap *heap, const struct run *run)
+static void put_run(struct ec_pool_heap *heap, struct run run)
 {
-    if (run->group == NULL)
+    if (run.group == NULL)
         return;
-    ec_pool_group_put(run->group, run->word, run->bits);
-    mark_nonfull(heap, run->group->place);
-    if (ec_pool_group_is_empty(run->group)) {
-        gain_empty(heap, run->group);
+    ec_pool_group_put(run.group, run.word, run.bits);
+    mark_nonfull(heap, run.group->place);
+    if (ec_pool_group_is_empty(run.group)) {
+        gain_empty(heap, run.group);
         age(heap); /* may unmap the group */
     }
 }

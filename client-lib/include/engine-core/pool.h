@@ -51,7 +51,7 @@ struct ec_pool_desc {
     uint64_t blocks_max;      /* never more blocks than this; 0: no limit */
     uint32_t
         magazine_blocks; /* of each thread, 16..256; default 128, and more where a thread empties
-                                 and fills it again and again, up to what 64 KiB hold */
+                                 and fills it again and again, up to what 256 KiB hold */
     bool checked;        /* look for double frees and foreign pointers in every tier */
     bool guard_bytes;    /* and for writes behind blocks */
     bool guard_pages;    /* a page behind each group that nobody may touch; the system allows
