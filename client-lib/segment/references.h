@@ -41,7 +41,7 @@
  *
  * A client that dies takes its counts with it: the daemon does not sum segments of dead processes.
  * A thread that ends leaves its row to the next thread, counts included; moving them would let a sum
- * miss them. Model: tests/models/references.pml. */
+ * miss them. Models: tests/models/references.pml, and references_rows.pml for rows and ends of threads. */
 #ifndef EC_SEGMENT_REFERENCES_H
 #define EC_SEGMENT_REFERENCES_H
 

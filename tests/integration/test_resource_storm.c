@@ -6,9 +6,11 @@
 #include <engine-core/resource_inline.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "foundation/real_time.h"
@@ -21,10 +23,16 @@
 #define FILES 2000
 #define MEMBERS 4
 #define HELD_MAX 12
+#define FAVOURITES 24
 #define KILL_NS (EC_NS_PER_S / 4)
 
 static struct asset_daemon assets;
 static const unsigned files = FILES, groups = GROUPS;
+
+/* Of all games, also of those that were killed. */
+static struct sums {
+    _Atomic uint64_t verified, refused;
+} * sums;
 
 /* ---- files ---- */
 
@@ -41,6 +49,14 @@ static uint64_t random_next(uint64_t *state)
     *state ^= *state >> 7;
     *state ^= *state << 17;
     return *state;
+}
+
+/* Every other time one of the first few, so that what is saved is often held. */
+static unsigned some(uint64_t *random, unsigned count)
+{
+    unsigned of = random_next(random) % 2 == 0 ? FAVOURITES : count;
+
+    return (unsigned)(random_next(random) % of);
 }
 
 static uint64_t hash_of(const struct content *content, size_t bytes)
@@ -163,11 +179,14 @@ static void take(struct storm *storm, unsigned file)
         GAME_CHECK(ec_resource_request(storm->client, name) == EC_OK);
     GAME_CHECK(rc == EC_OK || rc == EC_AGAIN || rc == EC_ERR_EVICTED || rc == EC_ERR_STALE ||
                rc == EC_ERR_STATE);
-    if (rc != EC_OK)
+    if (rc != EC_OK) {
+        atomic_fetch_add_explicit(&sums->refused, 1, memory_order_relaxed);
         return;
+    }
     storm->held_count++;
     verify(held);
     storm->verified++;
+    atomic_fetch_add_explicit(&sums->verified, 1, memory_order_relaxed);
 }
 
 static void ask(struct storm *storm, const char *method, unsigned group)
@@ -187,7 +206,7 @@ static void ask(struct storm *storm, const char *method, unsigned group)
 
 static void play(struct storm *storm)
 {
-    unsigned group = (unsigned)(random_next(&storm->random) % groups);
+    unsigned group = some(&storm->random, groups);
     unsigned wish = (unsigned)(random_next(&storm->random) % HELD_MAX);
     char name[32];
 
@@ -239,7 +258,22 @@ static void unload_all(void)
         asset_ok(asset_call(&assets, "resource.unload", "{\"group\":\"g%u\"}", i));
 }
 
-static void rage(int64_t seconds)
+/* For who has it run for long. */
+static void figures_print(unsigned kills)
+{
+    const char *info = asset_call(&assets, "core.info", "{}");
+
+    fprintf(stderr,
+            "%llu resources acquired and verified, %llu not there, %lld evicted, %lld reloaded, "
+            "%u games killed; %u descriptors\n",
+            (unsigned long long)sums->verified, (unsigned long long)sums->refused,
+            (long long)reply_number(info, "result/counters/resource.evicted"),
+            (long long)reply_number(info, "result/counters/resource.reloaded"), kills,
+            process_descriptors(assets.process.pid));
+}
+
+/* Returns how many games were killed. */
+static unsigned rage(int64_t seconds)
 {
     int64_t end_ns = ec_real_ns() + seconds * EC_NS_PER_S, kill_ns = ec_real_ns() + KILL_NS;
     struct game game[GAMES];
@@ -251,8 +285,7 @@ static void rage(int64_t seconds)
     while (ec_real_ns() < end_ns) {
         asset_ok(asset_call(&assets, "resource.evict", "{\"bytes\":%llu}",
                             1 + (unsigned long long)(random_next(&random) % 1000000)));
-        if (random_next(&random) % 4 == 0)
-            write_file((unsigned)(random_next(&random) % files), (uint32_t)random | 1);
+        write_file(some(&random, files), (uint32_t)random_next(&random) | 1);
         if (ec_real_ns() > kill_ns) {
             unsigned victim = (unsigned)(random_next(&random) % GAMES);
 
@@ -267,14 +300,17 @@ static void rage(int64_t seconds)
     for (unsigned i = 0; i < GAMES; i++)
         ck_assert_int_eq(game_end(&game[i]), 0);
     ck_assert_uint_gt(kills, 0);
+    return kills;
 }
 
 static void storm(bool membarrier)
 {
     const char *seconds = getenv("EC_STORM_S");
     char path[160];
-    unsigned descriptors;
+    unsigned descriptors, kills;
 
+    sums = mmap(NULL, sizeof *sums, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(sums, MAP_FAILED);
     assets = (struct asset_daemon) { 0 };
     asset_daemon_prepare(&assets);
     for (unsigned i = 0; i < files; i++)
@@ -296,9 +332,11 @@ static void storm(bool membarrier)
         ;
     asset_await_idle(&assets);
     descriptors = process_descriptors(assets.process.pid);
-    rage((seconds != NULL ? atoll(seconds) : 10) / 2 + 1);
+    kills = rage((seconds != NULL ? atoll(seconds) : 10) / 2 + 1);
     unload_all();
     await_idle(descriptors);
+    if (seconds != NULL)
+        figures_print(kills);
     ck_assert_int_eq(
         reply_number(asset_call(&assets, "memory.stats", "{}"), "result/assets/resources"), 0);
     asset_daemon_stop(&assets);
