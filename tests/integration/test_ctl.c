@@ -136,6 +136,25 @@ START_TEST(status_shows_one_page_without_colours_in_a_pipe)
 }
 END_TEST
 
+/* A stranger's name may stand in lists and in the text of an error. */
+START_TEST(names_of_others_cannot_drive_the_terminal)
+{
+    struct line_client stranger;
+
+    ck_assert(line_client_connect(&stranger, engine.socket_path));
+    line_client_hello(&stranger, "\\u001b[31mred");
+    line_client_call(&stranger, "event.register", "{\"name\":\"red\",\"max_size\":3}");
+    line_client_call(&stranger, "clock.checkpoint", "{\"name\":\"\\u001b[2J\"}");
+    ck_assert_int_eq(RUN("clients"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "?[31mred"));
+    ck_assert_int_eq(RUN("clock", "get"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.out, "?[2J"));
+    ck_assert_int_ne(RUN("call", "event.register", "{\"name\":\"red\",\"max_size\":4}"), DONE);
+    ck_assert_ptr_nonnull(strstr(ctl.err, "?[31mred"));
+    line_client_close(&stranger);
+}
+END_TEST
+
 START_TEST(status_as_json_has_all_parts_in_one_line)
 {
     static const char *const parts[] = { "info",   "clients",   "clock",  "events",
@@ -649,6 +668,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, status_shows_one_page_without_colours_in_a_pipe);
+    tcase_add_test(tests, names_of_others_cannot_drive_the_terminal);
     tcase_add_test(tests, status_as_json_has_all_parts_in_one_line);
     tcase_add_test(tests,
                    status_that_watches_prints_a_line_for_each_interval_until_the_daemon_goes);

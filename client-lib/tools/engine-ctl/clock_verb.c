@@ -4,6 +4,7 @@
 #include "engine-ctl/verb.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "proto/tables/nearest.h"
@@ -216,8 +217,13 @@ static void print_clocks(const struct ctl *ctl, const cJSON *result)
     }
     table_print(&table, stdout, ctl->colours);
     cJSON_ArrayForEach(checkpoint, json_member(result, "checkpoints"))
+    {
+        char *name = tame(strdup(json_text(checkpoint, "name")));
+
         printf("checkpoint %.0f at %.6f s %s\n", json_number(checkpoint, "checkpoint_id"),
-               json_number(checkpoint, "game_ns") / 1e9, json_text(checkpoint, "name"));
+               json_number(checkpoint, "game_ns") / 1e9, name == NULL ? "" : name);
+        free(name);
+    }
 }
 
 static void print_checkpoint(const struct ctl *ctl, const cJSON *result)

@@ -10,6 +10,7 @@
 #include <engine-core/client.h>
 
 #include "engine-ctl/json_read.h"
+#include "engine-ctl/print.h"
 #include "proto/tables.h"
 
 #define PROTOCOL "1"
@@ -65,8 +66,12 @@ int ctl_call(struct ctl *ctl, const char *method, const char *params, struct jso
         return EXIT_DONE;
     if (ctl->json)
         printf("%.*s\n", (int)answer->result_bytes, answer->result);
-    else
-        printf("would %s\n", json_text(answer->tree, "would"));
+    else {
+        char *would = tame(strdup(json_text(answer->tree, "would")));
+
+        printf("would %s\n", would == NULL ? "" : would);
+        free(would);
+    }
     rc = ctl_flush();
     return rc == EXIT_DONE ? EXIT_REHEARSED : rc;
 }
@@ -155,13 +160,17 @@ int ctl_call_and_print(struct ctl *ctl, const char *method, const char *params)
 int ctl_fail(int code, const char *format, ...)
 {
     va_list arguments;
+    char *text = NULL;
+    int bytes;
 
     fflush(stdout);
-    fputs("engine-ctl: ", stderr);
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    bytes = vasprintf(&text, format, arguments);
     va_end(arguments);
-    fputc('\n', stderr);
+    /* What the daemon answers may quote names that strangers chose. */
+    fprintf(stderr, "engine-ctl: %s\n", bytes < 0 ? format : tame(text));
+    if (bytes >= 0)
+        free(text);
     return code;
 }
 
