@@ -261,8 +261,8 @@ void worker_pool_stats(struct worker_pool *pool, struct worker_pool_stats *stats
 
 static int workers_start(struct worker_pool *pool, struct ec_error *why)
 {
-    for (; pool->started < pool->desc.threads; pool->started++) {
-        struct worker *worker = &pool->workers[pool->started];
+    for (unsigned i = 0; i < pool->desc.threads; i++) {
+        struct worker *worker = &pool->workers[i];
         int rc;
 
         worker->pool = pool;
@@ -274,6 +274,9 @@ static int workers_start(struct worker_pool *pool, struct ec_error *why)
             close(worker->cancel_fd);
             return rc;
         }
+        pthread_mutex_lock(&pool->lock); /* those that run already look at each other's batches */
+        pool->started = i + 1;
+        pthread_mutex_unlock(&pool->lock);
     }
     return EC_OK;
 }
