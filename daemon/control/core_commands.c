@@ -5,6 +5,7 @@
 #include "breaker/breaker.h"
 #include "clients/clients.h"
 #include "control/openrpc.h"
+#include "control/request_memory.h"
 #include "daemon/config.h"
 #include "daemon/counters.h"
 #include "daemon/log.h"
@@ -216,15 +217,29 @@ static void write_features(struct ec_json_writer *writer)
     ec_json_array_end(writer);
 }
 
+/* Each has an error of its own. */
 static void write_limits(const struct config *config, struct ec_json_writer *writer)
 {
+    static const struct {
+        const char *name;
+        enum ec_config_id id;
+    } rows[] = {
+        { "batch", EC_CONFIG_control_batch },
+        { "in_flight", EC_CONFIG_control_in_flight },
+        { "output_bytes", EC_CONFIG_control_output_bytes },
+        { "line_s", EC_CONFIG_control_line_s },
+        { "connections", EC_CONFIG_control_connections },
+        { "connections_per_user", EC_CONFIG_control_connections_per_user },
+        { "queue_bytes", EC_CONFIG_event_queue_bytes },
+    };
+
     ec_json_member_object(writer, "limits");
     ec_json_member_i64(writer, "line_bytes", EC_LINE_BYTES);
+    ec_json_member_i64(writer, "line_descriptors", EC_LINE_FDS);
     ec_json_member_i64(writer, "depth", EC_LINE_DEPTH);
-    ec_json_member_i64(writer, "batch", config_integer(config, EC_CONFIG_control_batch));
-    ec_json_member_i64(writer, "in_flight", config_integer(config, EC_CONFIG_control_in_flight));
-    ec_json_member_i64(writer, "output_bytes",
-                       config_integer(config, EC_CONFIG_control_output_bytes));
+    ec_json_member_i64(writer, "request_bytes", REQUEST_MEMORY_BYTES);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        ec_json_member_i64(writer, rows[i].name, config_integer(config, rows[i].id));
     ec_json_object_end(writer);
 }
 

@@ -467,6 +467,16 @@ END_TEST
 
 /* The commands of the daemon itself. */
 
+/* By default. */
+static const struct {
+    const char *name, *value;
+} limits[] = {
+    { "line_bytes", "1048576" },      { "line_s", "30" },          { "depth", "64" },
+    { "request_bytes", "4194304" },   { "batch", "100" },          { "in_flight", "256" },
+    { "output_bytes", "4194304" },    { "queue_bytes", "262144" }, { "connections", "128" },
+    { "connections_per_user", "32" },
+};
+
 START_TEST(hello_gives_an_id_and_a_role)
 {
     const char *reply = line_client_hello(&client, "tester");
@@ -474,7 +484,9 @@ START_TEST(hello_gives_an_id_and_a_role)
     ck_assert_msg(line_has(reply, "server", "\"engine-core\""), "%s", reply);
     ck_assert(line_has(reply, "protocol", "1"));
     ck_assert(line_has(reply, "role", "\"operator\""));
-    ck_assert(line_has(reply, "line_bytes", "1048576"));
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++)
+        ck_assert_msg(line_has(reply, limits[i].name, limits[i].value), "%s: %s", limits[i].name,
+                      reply);
     ck_assert(strstr(reply, "\"client_id\":") != NULL);
     reply = line_client_hello(&client, "again");
     ck_assert_msg(line_has(reply, "code", "-32006"), "%s", reply);
