@@ -3,9 +3,8 @@
  *     engine-cored &
  *     fixed_step 5                          # seconds; for ever without
  *     engine-ctl clock scale 0.25           # in slow motion
- *     engine-ctl clock pause                # it stands, and goes on drawing
- *     engine-ctl clock step physics 3       # three steps
- *     engine-ctl clock resume
+ *     engine-ctl clock pause                # it stands, and goes on drawing; `clock resume` ends that
+ *     engine-ctl clock step physics 3       # three steps while it stands
  *
  * A ball jumps. It is simulated sixty times a second of game time, in steps that are the same in every
  * run, and drawn thirty times a second of real time between its last two places. */
