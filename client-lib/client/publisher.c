@@ -400,10 +400,16 @@ static uint64_t first_step(const struct ec_client *client)
     return taken == step + 1 ? taken : step;
 }
 
+/* The newest step; the one after it if this port said that it is over, as it does when another client of
+ * this program was told of its end. */
 void ec_publisher_stamp(struct ec_publisher *publisher)
 {
+    const uint64_t step = first_step(publisher->client);
+    const uint64_t passed =
+        atomic_load_explicit(&publisher->writer.port->step_passed, memory_order_relaxed);
+
     publisher->time_ns = ec_stamp_clock_ns(&publisher->clock);
-    publisher->step = first_step(publisher->client);
+    publisher->step = step > 0 && passed == step ? step + 1 : step;
 }
 
 /* Word by word, for the reason that ec_port_write_header gives: the stamp may be just stored. */

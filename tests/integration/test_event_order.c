@@ -249,11 +249,12 @@ static int hold_everybody_up(const struct game_side *side)
 
 #define TOLD_STEPS 60
 
-/* It may be told of a step by its own timer, before the daemon announces it. */
+/* It may be told of a step by its own timer, before the daemon announces it. Its second client is not
+ * told, but says itself that the step before is over. */
 static int publish_in_step(const struct game_side *side)
 {
-    struct ec_client *client = join("game");
-    struct ec_publisher *publisher = open_port(client, "main");
+    struct ec_client *client = join("game"), *second = join("second");
+    struct ec_publisher *ports[] = { open_port(client, "main"), open_port(second, "main") };
     struct ec_subscriber *subscriber = open_subscriber(client, (struct ec_subscriber_desc) { 0 });
     struct ec_step_clock physics;
     struct ec_event event;
@@ -266,15 +267,20 @@ static int publish_in_step(const struct game_side *side)
             GAME_CHECK(ec_step_wait(&physics, GAME_WAIT_NS, &step) == EC_OK);
         while (step.steps_passed == 0);
         GAME_CHECK(ec_step_index(&physics) >= step.step);
-        publish(publisher, mark_type(), 0, n);
-        GAME_CHECK(ec_subscriber_wait(subscriber, GAME_WAIT_NS) == EC_OK);
-        GAME_CHECK(ec_subscriber_next(subscriber, &event) == EC_OK);
-        GAME_CHECK(event.step >= step.step);
-        GAME_CHECK(ec_subscriber_done(subscriber) == EC_OK);
+        ec_publisher_step_passed(ports[1], step.step - 1);
+        for (int i = 0; i < 2; i++) {
+            publish(ports[i], mark_type(), 0, n);
+            GAME_CHECK(ec_subscriber_wait(subscriber, GAME_WAIT_NS) == EC_OK);
+            GAME_CHECK(ec_subscriber_next(subscriber, &event) == EC_OK);
+            GAME_CHECK(event.step >= step.step);
+            GAME_CHECK(ec_subscriber_done(subscriber) == EC_OK);
+        }
     }
     ec_subscriber_destroy(subscriber);
-    ec_publisher_destroy(publisher);
+    for (int i = 0; i < 2; i++)
+        ec_publisher_destroy(ports[i]);
     ec_client_destroy(client);
+    ec_client_destroy(second);
     return 0;
 }
 

@@ -95,7 +95,7 @@ EC_API void ec_publisher_keyframe(struct ec_publisher *publisher);
 
 /* Nothing of this step or an earlier one will be published any more. Subscribers that read in the order
  * of steps wait for this; call it once per step, also when there was nothing to publish. Makes an open
- * batch visible. */
+ * batch visible. What is stamped from now on has the step after it, even if that is not announced yet. */
 EC_API void ec_publisher_step_passed(struct ec_publisher *publisher, uint64_t step);
 
 /* Take the time (and the step) for the events that follow; with EC_STAMP_FRAME the only stamp. */
