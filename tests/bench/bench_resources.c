@@ -15,6 +15,9 @@
  *   resources.policy_soft         the same with the soft references of the trace  against  LRU
  *   resources.dead_client         SIGKILL of a holder -> nothing is held, alone
  *   resources.failed_group        heap bytes left of a group of 50 with one bad resource, alone
+ *   resources.copies              memory of the host that a group of 200 MB takes which 8 games have read all
+ *                                 of, their share of pages and what is left of the file in memory together, in
+ *                                 copies; alone
  *
  * The games are real clients of a real daemon on a socket of its own. */
 #include <engine-core/client.h>
@@ -655,6 +658,171 @@ static void failed_group(const void *context)
     ec_client_destroy(client);
 }
 
+/* ---- one copy for all -------------------------------------------------------------------------- */
+
+#define COPIES_FILES 20
+#define COPIES_GAMES 8
+
+/* The bytes that are this process's share of the pages it has mapped. */
+static uint64_t share_of(pid_t pid)
+{
+    char path[64], line[128];
+    uint64_t kib = 0;
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%ld/smaps_rollup", (long)pid);
+    file = fopen(path, "re");
+    if (file == NULL)
+        bench_fail("%s cannot be read", path);
+    while (fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, "Pss:", 4) == 0)
+            kib = strtoull(line + 4, NULL, 10);
+    fclose(file);
+    return kib * 1024;
+}
+
+/* Of a file, the bytes that the kernel has in memory. */
+static uint64_t cached_of(const char *file)
+{
+    static unsigned char present[LARGE_BYTES / 4096];
+    const int fd = open(file, O_RDONLY | O_CLOEXEC);
+    void *mapped = mmap(NULL, LARGE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    uint64_t bytes = 0;
+
+    if (fd < 0 || mapped == MAP_FAILED || mincore(mapped, LARGE_BYTES, present) < 0)
+        bench_fail("%s cannot be looked at", file);
+    for (size_t i = 0; i < sizeof present; i++)
+        bytes += 4096u * (present[i] & 1);
+    munmap(mapped, LARGE_BYTES);
+    close(fd);
+    return bytes;
+}
+
+static void copies_file(char path[160], unsigned index)
+{
+    snprintf(path, 160, "%s/copies/%u", daemon_.directory, index);
+}
+
+static void copies_define(struct ec_client *client)
+{
+    unsigned char *bytes = malloc(LARGE_BYTES);
+    char params[2048], path[160];
+
+    if (bytes == NULL)
+        bench_fail("no memory");
+    snprintf(path, sizeof path, "%s/copies", daemon_.directory);
+    mkdir(path, 0700);
+    snprintf(params, sizeof params, "{\"path\":\"%s\"}", path);
+    for (unsigned i = 0; i < COPIES_FILES; i++) {
+        int fd;
+
+        memset(bytes, 100 + (int)i, LARGE_BYTES);
+        copies_file(path, i);
+        fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        if (fd < 0 || write(fd, bytes, LARGE_BYTES) != LARGE_BYTES || fsync(fd) < 0)
+            bench_fail("%s cannot be written", path);
+        close(fd);
+    }
+    free(bytes);
+    say(client, "resource.mount", params);
+    snprintf(params, sizeof params, "{\"group\":\"copies\",\"resources\":[");
+    for (unsigned i = 0; i < COPIES_FILES; i++)
+        snprintf(params + strlen(params), sizeof params - strlen(params),
+                 "%s{\"name\":\"copy %u\",\"path\":\"%u\"}", i > 0 ? "," : "", i, i);
+    snprintf(params + strlen(params), sizeof params - strlen(params), "]}");
+    say(client, "resource.define", params);
+}
+
+/* Told to, reads all of it; told again, says by how much its share has grown. */
+static void reader(struct bench_partner *parent, const void *context)
+{
+    struct ec_client *client = game();
+    const uint64_t before = share_of(getpid());
+    volatile unsigned char byte;
+    uint64_t value;
+
+    (void)context;
+    bench_partner_send(parent, 1);
+    bench_partner_wait(parent, &value);
+    for (unsigned i = 0; i < COPIES_FILES; i++) {
+        struct ec_resource_view view;
+        ec_resource resource;
+        char name[16];
+
+        snprintf(name, sizeof name, "copy %u", i);
+        if (ec_resource_find(client, name, &resource) != EC_OK ||
+            ec_resource_acquire(client, resource, &view) != EC_OK)
+            bench_fail("%s is not there", name);
+        for (size_t at = 0; at < view.bytes; at += 64)
+            byte = ((const unsigned char *)view.data)[at];
+    }
+    (void)byte;
+    bench_partner_send(parent, 1);
+    bench_partner_wait(parent, &value);
+    bench_partner_send(parent, share_of(getpid()) - before);
+    bench_partner_wait(parent, &value);
+    ec_client_destroy(client);
+}
+
+static uint64_t all_say(const struct bench_partner *partners)
+{
+    uint64_t sum = 0, value;
+
+    for (unsigned i = 0; i < COPIES_GAMES; i++) {
+        if (!bench_partner_wait(&partners[i], &value))
+            bench_fail("a game has ended");
+        sum += value;
+    }
+    return sum;
+}
+
+static void tell_all(const struct bench_partner *partners)
+{
+    for (unsigned i = 0; i < COPIES_GAMES; i++)
+        bench_partner_send(&partners[i], 1);
+}
+
+static void copies(const void *context)
+{
+    struct ec_client *client = game();
+    char path[160];
+
+    (void)context;
+    copies_define(client);
+    bench_ready();
+    while (bench_next()) {
+        struct bench_partner partners[COPIES_GAMES];
+        const uint64_t before = share_of(daemon_.pid);
+        uint64_t bytes;
+
+        for (unsigned i = 0; i < COPIES_GAMES; i++)
+            bench_partner_start(&partners[i], reader, NULL);
+        all_say(partners);
+        say(client, "resource.load", "{\"group\":\"copies\"}");
+        tell_all(partners);
+        all_say(partners);
+        tell_all(partners);
+        bytes = all_say(partners) + share_of(daemon_.pid) - before;
+        for (unsigned i = 0; i < COPIES_FILES; i++) {
+            copies_file(path, i);
+            bytes += cached_of(path);
+        }
+        bench_answer((double)bytes / ((double)COPIES_FILES * LARGE_BYTES), 0);
+        tell_all(partners);
+        for (unsigned i = 0; i < COPIES_GAMES; i++)
+            bench_partner_end(&partners[i]);
+        say(client, "resource.unload", "{\"group\":\"copies\"}");
+        say(client, "resource.evict", "{\"bytes\":1}");
+    }
+    for (unsigned i = 0; i < COPIES_FILES; i++) {
+        copies_file(path, i);
+        unlink(path);
+    }
+    snprintf(path, sizeof path, "%s/copies", daemon_.directory);
+    rmdir(path);
+    ec_client_destroy(client);
+}
+
 static const struct bench_contender lru = { .name = "LRU", .run = policy, .context = "LRU" };
 
 static const struct {
@@ -673,6 +841,14 @@ static const struct {
       NULL },
     { { .name = "resources.failed_group", .unit = "B", .op = "<=", .goal = 0, .pairs = 5 },
       { .name = "engine-core", .run = failed_group },
+      NULL },
+    { { .name = "resources.copies",
+        .unit = "copies",
+        .op = "<=",
+        .goal = 1.05,
+        .pairs = 5,
+        .shared = true },
+      { .name = "engine-core", .run = copies },
       NULL },
 };
 
