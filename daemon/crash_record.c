@@ -6,6 +6,7 @@
 #include "daemon/crash_record.h"
 
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <link.h>
@@ -18,6 +19,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -37,6 +39,8 @@
 #define SUFFIX ".crash"
 #define PATH_BYTES (EC_SOCKET_PATH_BYTES + 512)
 #define BEAT_MS 1000
+#define HANDLER_FRAMES 8
+#define UNWIND_S 2
 #define STACK_BYTES (64 * 1024) /* of the handler: the stack that overflowed cannot be used */
 
 enum run_state { RUN_NONE, RUN_GOES_ON, RUN_ENDED };
@@ -210,6 +214,37 @@ static uint32_t walk(uint64_t frames[CRASH_FRAMES], uint64_t pc, uint64_t frame)
     return count;
 }
 
+/* The unwinder follows also what keeps no frame pointers, such as libc. It takes no lock and allocates nothing
+ * once it was called (prepare_unwinder), but it trusts the stack: what the walk found is stored by then, a
+ * fault in here ends the process as the first one would have, and what hangs is ended by the alarm. Its
+ * own frames, those of the handler, come before pc. */
+static void unwind(struct crash_file *file, uint64_t pc)
+{
+    void *frames[CRASH_FRAMES + HANDLER_FRAMES];
+    const struct itimerval limit = { .it_value = { .tv_sec = UNWIND_S } }, none = { 0 };
+    int count, first = 0;
+
+    signal(SIGALRM, SIG_DFL);
+    setitimer(ITIMER_REAL, &limit, NULL);
+    count = backtrace(frames, CRASH_FRAMES + HANDLER_FRAMES);
+    setitimer(ITIMER_REAL, &none, NULL);
+    while (first < count && (uint64_t)(uintptr_t)frames[first] != pc)
+        first++;
+    if (count - first <= (int)file->frame_count)
+        return;
+    for (int i = first; i < count && i - first < CRASH_FRAMES; i++)
+        file->frames[i - first] = (uint64_t)(uintptr_t)frames[i];
+    file->frame_count = (uint32_t)(count - first < CRASH_FRAMES ? count - first : CRASH_FRAMES);
+}
+
+/* The first call loads what the others need. */
+static void prepare_unwinder(void)
+{
+    void *frames[4];
+
+    (void)backtrace(frames, 4);
+}
+
 static void on_crash(int number, siginfo_t *info, void *context)
 {
     struct crash_file *file = atomic_load_explicit(&own_file, memory_order_relaxed);
@@ -233,6 +268,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
         syscall(SYS_prctl, (long)PR_GET_NAME, file->thread_name, 0L, 0L, 0L);
         file->frame_count = walk(file->frames, pc, frame);
         atomic_store_explicit(&file->signal, number, memory_order_release);
+        unwind(file, pc);
     }
     log_raw("engine-cored: a fatal signal; the next start makes a post-mortem record of it\n");
     errno = errno_before;
@@ -248,6 +284,7 @@ static void set_handlers(struct crash_record *record)
                                 .sa_flags = (int)(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND) };
     stack_t stack = { .ss_size = STACK_BYTES };
 
+    prepare_unwinder();
     record->stack = malloc(STACK_BYTES);
     stack.ss_sp = record->stack;
     if (stack.ss_sp != NULL) /* of the main thread; others use their own stack */

@@ -14,6 +14,8 @@
 #include "proto/tables.h"
 
 struct events;
+struct client;
+struct ec_json_writer;
 struct services;
 
 int events_init(struct services *services, struct ec_error *why); /* module phase */
@@ -21,6 +23,14 @@ void events_shutdown(struct services *services);
 
 /* Publish one of the daemon's own events: payload is a struct event_<id>. Never waits. */
 void events_publish_system(struct events *events, enum ec_system_event_id id, const void *payload);
+
+/* "events":[{port, type, sequence, step, time_ns, bytes}]: what a client published last, oldest first, at most
+ * EVENTS_LAST of each of EVENTS_LAST_PORTS ports; into an open object. Its process has ended, or may write
+ * nonsense. */
+#define EVENTS_LAST 8
+#define EVENTS_LAST_PORTS 8
+void events_describe_last(const struct events *events, const struct client *client,
+                          struct ec_json_writer *writer);
 
 uint32_t events_type_count(const struct events *events);
 

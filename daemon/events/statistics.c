@@ -3,6 +3,7 @@
  * Nobody writes a shared counter: each publisher counts per type in its port, each reader in its
  * cursor segment, and the sums are made here when somebody asks. Every number is a stranger's: it is
  * loaded once and only added and shown. */
+#include <string.h>
 #include <time.h>
 
 #include "events/registry.h"
@@ -271,4 +272,47 @@ void events_describe_client(void *context, struct client *client, struct ec_json
         if (reader->owner->client == client)
             write_reader(reader, w);
     ec_json_array_end(w);
+}
+
+/* ---- what was published last ------------------------------------------------------------------ */
+
+static void write_last_of(const struct events *events, const struct route_port *port,
+                          struct ec_json_writer *writer)
+{
+    struct ec_cursor_slot scratch;
+    struct ec_port_reading reading;
+    struct ec_port_item item;
+
+    memset(&scratch, 0, sizeof scratch);
+    ec_port_reading_init(&reading, &port->view, &scratch, 0, EC_PORT_START_HISTORY, EVENTS_LAST);
+    for (unsigned i = 0; i < EVENTS_LAST && ec_port_peek(&reading, &item) == EC_OK; i++) {
+        const struct event_type *type = event_types_find(&events->types, item.header.type);
+
+        ec_json_object_begin(writer);
+        ec_json_member_string(writer, "port", port->name);
+        ec_json_member_string(writer, "type", type != NULL ? type->name : "");
+        ec_json_member_u64(writer, "sequence", item.header.sequence);
+        ec_json_member_u64(writer, "step", item.header.step);
+        ec_json_member_i64(writer, "time_ns", item.header.time_ns);
+        ec_json_member_u64(writer, "bytes", item.header.bytes);
+        ec_json_object_end(writer);
+        ec_port_advance(&reading, &item);
+    }
+    ec_port_reading_finish(&reading);
+}
+
+void events_describe_last(const struct events *events, const struct client *client,
+                          struct ec_json_writer *writer)
+{
+    unsigned ports = 0;
+
+    ec_json_member_array(writer, "events");
+    for (const struct route_port *port = events->routes.ports;
+         port != NULL && ports < EVENTS_LAST_PORTS; port = port->next) {
+        if (port->owner->client != client)
+            continue;
+        write_last_of(events, port, writer);
+        ports++;
+    }
+    ec_json_array_end(writer);
 }

@@ -12,6 +12,7 @@
 #include "daemon/log.h"
 #include "daemon/segments.h"
 #include "daemon/services.h"
+#include "events/events.h"
 #include "foundation/real_time.h"
 #include "resources/resources.h"
 #include "segment/client_log.h"
@@ -177,6 +178,7 @@ void describe_client(struct services *services, const struct client *client, boo
         write_memory(segment, brief, w);
         write_client_log(segment, w);
     }
+    events_describe_last(services->events, client, w);
     write_daemon_log(w);
 }
 

@@ -44,13 +44,14 @@ static void write_head(const struct postmortem *postmortem, const char *kind, in
     ec_json_member_i64(w, "unix_ns", at_unix_ns);
 }
 
-static void add_record(struct postmortem *postmortem, const struct ec_json_writer *w)
+/* Returns its id; 0: it was lost, which the log says. */
+static uint32_t add_record(struct postmortem *postmortem, const struct ec_json_writer *w)
 {
     if (ec_json_writer_status(w) == EC_OK)
-        records_add(postmortem->records, w->base, (uint32_t)w->bytes);
-    else
-        log_error("postmortem", "a record was lost: more than %u bytes, or no memory",
-                  RECORD_BYTES_MAX);
+        return records_add(postmortem->records, w->base, (uint32_t)w->bytes);
+    log_error("postmortem", "a record was lost: more than %u bytes, or no memory",
+              RECORD_BYTES_MAX);
+    return 0;
 }
 
 /* ---- clients --------------------------------------------------------------------------------- */
@@ -63,6 +64,7 @@ static void end_death(struct postmortem *postmortem, struct death *death, bool k
     struct ec_json_span name, value;
     struct ec_json_writer w;
     char text[64];
+    uint32_t id;
 
     ec_json_writer_init_growing(&w, ec_json_grow_heap, NULL, RECORD_BYTES_MAX);
     ec_json_object_begin(&w);
@@ -72,10 +74,13 @@ static void end_death(struct postmortem *postmortem, struct death *death, bool k
         if (ec_json_get_text(name, text, sizeof text) == EC_OK)
             ec_json_member_raw(&w, text, value);
     ec_json_object_end(&w);
-    add_record(postmortem, &w);
-    log_info("postmortem", "client %u (%s, pid %d) has a record: engine-ctl postmortem show %u",
-             death->client_id, death->name, (int)death->pid,
-             records_next_id(postmortem->records) - 1);
+    id = add_record(postmortem, &w);
+    if (id != 0)
+        log_info("postmortem", "client %u (%s, pid %d) has a record: engine-ctl postmortem show %u",
+                 death->client_id, death->name, (int)death->pid, id);
+    else
+        log_error("postmortem", "client %u (%s, pid %d) ended without a record", death->client_id,
+                  death->name, (int)death->pid);
     free(w.base);
     while (*at != death)
         at = &(*at)->next;
@@ -152,17 +157,23 @@ static void client_died(void *context, struct client *client)
 static void record_daemon(struct postmortem *postmortem, const struct crash_found *found)
 {
     struct ec_json_writer w;
+    uint32_t id;
 
     ec_json_writer_init_growing(&w, ec_json_grow_heap, NULL, RECORD_BYTES_MAX);
     ec_json_object_begin(&w);
     write_head(postmortem, "daemon", found->beat_unix_ns, &w);
     describe_daemon(found, &w);
     ec_json_object_end(&w);
-    add_record(postmortem, &w);
+    id = add_record(postmortem, &w);
     free(w.base);
-    log_warning("postmortem",
-                "the last run (pid %d) did not end in good order: engine-ctl postmortem show %u",
-                (int)found->pid, records_next_id(postmortem->records) - 1);
+    if (id != 0)
+        log_warning(
+            "postmortem",
+            "the last run (pid %d) did not end in good order: engine-ctl postmortem show %u",
+            (int)found->pid, id);
+    else
+        log_error("postmortem", "the last run (pid %d) did not end in good order, without a record",
+                  (int)found->pid);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -208,7 +219,7 @@ int postmortem_init(struct services *services, struct ec_error *why)
     services->postmortem = postmortem;
     postmortem->services = services;
     choose_directory(services, directory, sizeof directory);
-    rc = records_create(directory, &postmortem->records, why);
+    rc = records_create(services->loop, directory, &postmortem->records, why);
     if (rc < 0)
         return rc;
     postmortem->timer = calloc(1, sizeof *postmortem->timer);

@@ -4,21 +4,36 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include <engine-core/file.h>
 
 #include "daemon/log.h"
+#include "foundation/thread.h"
 
 #define PATH_BYTES 4352
 #define NAME_FORMAT "%08u.json"
 #define NAME_BYTES 24
 
+/* What the thread writes: a copy, because the row may go meanwhile. */
+struct writing {
+    uint32_t id, bytes;
+    char *text;
+    int rc;
+    struct ec_error why;
+};
+
 struct records {
+    uv_async_t wake; /* the thread has come to its end */
+    pthread_t thread;
+    bool running;
+    struct writing writing;
     char directory[4096];
     uint32_t count_max;
     uint64_t bytes_max;
@@ -26,6 +41,9 @@ struct records {
     struct record_row *rows; /* by id, ascending */
     uint32_t count, capacity;
 };
+
+static void on_wake(uv_async_t *wake);
+static void write_rest(struct records *records);
 
 static void path_of(const struct records *records, uint32_t id, char path[PATH_BYTES])
 {
@@ -94,13 +112,20 @@ static void scan(struct records *records)
         qsort(records->rows, records->count, sizeof records->rows[0], compare_rows);
 }
 
-int records_create(const char *directory, struct records **records, struct ec_error *why)
+int records_create(uv_loop_t *loop, const char *directory, struct records **records,
+                   struct ec_error *why)
 {
     struct records *made = calloc(1, sizeof *made);
 
     *records = NULL;
     if (made == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for post-mortem records");
+    if (uv_async_init(loop, &made->wake, on_wake) < 0) {
+        free(made);
+        return ec_fail(why, EC_ERR_SYSTEM, "no wake-up for post-mortem records");
+    }
+    made->wake.data = made;
+    uv_unref((uv_handle_t *)&made->wake);
     snprintf(made->directory, sizeof made->directory, "%s", directory);
     made->count_max = UINT32_MAX;
     made->bytes_max = UINT64_MAX;
@@ -109,14 +134,20 @@ int records_create(const char *directory, struct records **records, struct ec_er
     return EC_OK;
 }
 
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
 void records_destroy(struct records *records)
 {
     if (records == NULL)
         return;
+    write_rest(records);
     for (uint32_t i = 0; i < records->count; i++)
         free(records->rows[i].unwritten);
     free(records->rows);
-    free(records);
+    uv_close((uv_handle_t *)&records->wake, on_closed);
 }
 
 static void drop(struct records *records, uint32_t index)
@@ -161,44 +192,142 @@ uint32_t records_next_id(const struct records *records)
     return records->last_id + 1;
 }
 
-/* Try to get a record out of memory. */
-static int write_out(struct records *records, struct record_row *row, struct ec_error *why)
+/* ---- writing ----------------------------------------------------------------------------------- */
+
+static int write_file(const struct records *records, const struct writing *writing,
+                      struct ec_error *why)
 {
     char path[PATH_BYTES];
-    int rc;
 
     if (mkdir(records->directory, 0750) < 0 && errno != EEXIST)
         return ec_fail(why, EC_ERR_SYSTEM, "%s: %s", records->directory, strerror(errno));
-    path_of(records, row->id, path);
-    rc = ec_file_replace(path, row->unwritten, row->bytes, 0640, why);
-    if (rc < 0)
-        return rc;
-    free(row->unwritten);
-    row->unwritten = NULL;
-    return EC_OK;
+    path_of(records, writing->id, path);
+    return ec_file_replace(path, writing->text, writing->bytes, 0640, why);
 }
 
-void records_add(struct records *records, const char *text, uint32_t bytes)
+static struct record_row *find_row(struct records *records, uint32_t id)
 {
-    struct ec_error why = { 0 };
+    for (uint32_t i = 0; i < records->count; i++)
+        if (records->rows[i].id == id)
+            return &records->rows[i];
+    return NULL;
+}
+
+/* The first one after this id that is not on disk. */
+static struct record_row *next_unwritten(struct records *records, uint32_t after)
+{
+    for (uint32_t i = 0; i < records->count; i++)
+        if (records->rows[i].id > after && records->rows[i].unwritten != NULL)
+            return &records->rows[i];
+    return NULL;
+}
+
+static void take_down(struct records *records)
+{
+    struct writing *writing = &records->writing;
+    struct record_row *row = find_row(records, writing->id);
+    char path[PATH_BYTES];
+
+    if (writing->rc < 0) {
+        log_warning("postmortem", "record %u stays in memory: %s", writing->id, writing->why.text);
+    } else if (row != NULL) {
+        free(row->unwritten);
+        row->unwritten = NULL;
+    } else { /* it had to make room meanwhile */
+        path_of(records, writing->id, path);
+        unlink(path);
+    }
+    free(writing->text);
+    writing->text = NULL;
+}
+
+static bool take_up(struct records *records, const struct record_row *row)
+{
+    records->writing =
+        (struct writing) { .id = row->id, .bytes = row->bytes, .text = malloc(row->bytes + 1) };
+    if (records->writing.text != NULL)
+        memcpy(records->writing.text, row->unwritten, row->bytes + 1);
+    return records->writing.text != NULL;
+}
+
+static void *write_in_thread(void *context)
+{
+    struct records *records = context;
+    struct writing *writing = &records->writing; /* the loop leaves it alone meanwhile */
+
+    writing->rc = write_file(records, writing, &writing->why);
+    uv_async_send(&records->wake);
+    return NULL;
+}
+
+/* Go on with the first one after this id; it is tried again with the next record if it cannot be now. */
+static void write_next(struct records *records, uint32_t after)
+{
+    struct record_row *row = next_unwritten(records, after);
+
+    if (records->running || row == NULL || !take_up(records, row))
+        return;
+    records->running = ec_thread_start(&records->thread, "ec-record", write_in_thread, records,
+                                       &records->writing.why) == EC_OK;
+    if (records->running)
+        return;
+    records->writing.rc = EC_ERR_SYSTEM;
+    take_down(records);
+}
+
+static void on_wake(uv_async_t *wake)
+{
+    struct records *records = wake->data;
+    uint32_t id;
+
+    if (!records->running)
+        return;
+    pthread_join(records->thread, NULL);
+    records->running = false;
+    id = records->writing.id;
+    take_down(records);
+    if (records->writing.rc == EC_OK) /* what is true of one is true of the others */
+        write_next(records, id);
+}
+
+uint32_t records_add(struct records *records, const char *text, uint32_t bytes)
+{
     struct record_row *row = append(records);
     char *copy = row != NULL ? malloc(bytes + 1) : NULL;
+    uint32_t id;
 
     if (copy == NULL) {
         records->count -= row != NULL;
         log_error("postmortem", "no memory for a record of %u bytes", bytes);
-        return;
+        return 0;
     }
     memcpy(copy, text, bytes);
     copy[bytes] = '\0';
-    *row = (struct record_row) { .id = ++records->last_id, .bytes = bytes, .unwritten = copy };
-    for (uint32_t i = 0; i < records->count; i++)
-        if (records->rows[i].unwritten != NULL && write_out(records, &records->rows[i], &why) < 0) {
-            log_warning("postmortem", "record %u stays in memory: %s", records->rows[i].id,
-                        why.text);
-            break; /* what is true of one is true of the others */
-        }
+    id = ++records->last_id;
+    *row = (struct record_row) { .id = id, .bytes = bytes, .unwritten = copy };
     shrink(records);
+    write_next(records, 0);
+    return id;
+}
+
+/* The last ones, by the loop itself: nobody waits for it any more. */
+static void write_rest(struct records *records)
+{
+    struct record_row *row;
+    uint32_t id = 0;
+
+    if (records->running) {
+        pthread_join(records->thread, NULL);
+        records->running = false;
+        take_down(records);
+    }
+    while ((row = next_unwritten(records, id)) != NULL && take_up(records, row)) {
+        id = row->id;
+        records->writing.rc = write_file(records, &records->writing, &records->writing.why);
+        take_down(records);
+        if (records->writing.rc < 0)
+            return;
+    }
 }
 
 const struct record_row *records_at(const struct records *records, uint32_t index)

@@ -3,14 +3,17 @@
 #include <engine-core/log.h>
 #include <engine-core/memory.h>
 #include <engine-core/pool.h>
+#include <engine-core/publisher.h>
 
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include "support/daemon.h"
@@ -74,12 +77,20 @@ static int play(const struct game_side *side)
     const int at = *(const int *)side->context;
     struct ec_client *client = game_join("doomed", engine.socket_path);
     struct ec_pool_desc desc = { .client = client, .name = "bullets", .block_bytes = 64 };
+    struct ec_event_type_desc shot = { .name = "game.shot", .max_bytes = 8 };
+    struct ec_publisher_desc port = { .name = "shots", .ring_bytes = 65536 };
+    struct ec_publisher *publisher;
     struct ec_frame frame;
     struct ec_pool *pool;
 
     GAME_CHECK(ec_pool_create(&desc, &pool, NULL) == EC_OK);
     for (int i = 0; i < 100; i++)
         GAME_CHECK(ec_pool_alloc(pool) != NULL);
+    GAME_CHECK(ec_event_type_register(client, &shot, NULL, NULL) == EC_OK);
+    GAME_CHECK(ec_publisher_create(client, &port, &publisher, NULL) == EC_OK);
+    for (uint64_t i = 0; i < 20; i++) /* more than are kept */
+        GAME_CHECK(ec_publisher_publish(publisher, ec_event_type("game.shot"), &i, sizeof i) ==
+                   EC_OK);
     ec_frame_begin(client, &frame);
     for (int i = 0; i < 40; i++) /* more than are kept */
         ec_log(client, "line %d \x1b[31m of \xff%s", i, "the game");
@@ -129,6 +140,12 @@ START_TEST(each_death_of_a_client_leaves_a_record)
     ck_assert_str_eq(reply_text(reply, "result/log/31/message"), "line 39 ?[31m of ?the game");
     ck_assert_ptr_null(reply_at(reply, "result/log/32").text);
     ck_assert_ptr_nonnull(reply_at(reply, "result/daemon_log/0").text);
+    /* The last eight events of its port. */
+    ck_assert_str_eq(reply_text(reply, "result/events/0/type"), "game.shot");
+    ck_assert_int_eq(reply_number(reply, "result/events/0/sequence"), 12);
+    ck_assert_int_eq(reply_number(reply, "result/events/7/sequence"), 19);
+    ck_assert_int_eq(reply_number(reply, "result/events/7/bytes"), 8);
+    ck_assert_ptr_null(reply_at(reply, "result/events/8").text);
 }
 END_TEST
 
@@ -172,6 +189,48 @@ END_TEST
 
 /* ---- the daemon ------------------------------------------------------------------------------ */
 
+/* What engine-ctl shows of the first record. */
+static const char *show_record(const char *option)
+{
+    static char text[262144];
+    char command[512];
+    size_t bytes;
+    FILE *ctl;
+
+    snprintf(command, sizeof command, "%s/engine-ctl --socket %s %s postmortem show 1",
+             getenv("EC_BIN_DIR"), engine.socket_path, option);
+    ctl = popen(command, "re");
+    ck_assert_ptr_nonnull(ctl);
+    bytes = fread(text, 1, sizeof text - 1, ctl);
+    text[bytes] = '\0';
+    ck_assert_int_eq(pclose(ctl), 0);
+    return text;
+}
+
+/* Until nothing more fits. */
+static void fill_up(const char *path)
+{
+    static const char zeros[4096];
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    ck_assert_int_ge(fd, 0);
+    while (write(fd, zeros, sizeof zeros) > 0)
+        ;
+    ck_assert_int_eq(errno, ENOSPC);
+    close(fd);
+}
+
+static void await_on_disk(unsigned index, const char *expected)
+{
+    char path[48];
+    struct ec_json_span value;
+
+    snprintf(path, sizeof path, "result/items/%u/on_disk", index);
+    do /* the test's own time-out ends this */
+        value = reply_at(line_client_call(&operator, "postmortem.list", "{}"), path);
+    while (value.bytes != strlen(expected) || memcmp(value.text, expected, value.bytes) != 0);
+}
+
 static const struct {
     int signal;
     const char *cause;
@@ -201,6 +260,49 @@ START_TEST(a_daemon_that_dies_leaves_a_record_for_the_next)
     snprintf(module, sizeof module, "%s", reply_text(reply, "result/frames/0/module"));
     ck_assert_ptr_nonnull(strchr(module, '/'));
     ck_assert_uint_gt(strlen(reply_text(reply, "result/frames/0/offset")), 2);
+    /* The stack goes through libc and libuv to the beginning, and has names where the files have. */
+    ck_assert_ptr_nonnull(strstr(show_record("--json"), "\"function\":\"main\""));
+    ck_assert_ptr_nonnull(strstr(show_record(""), " main "));
+}
+END_TEST
+
+/* A disk without room: the record stays in memory, and goes to disk with the next one that can. */
+START_TEST(a_record_waits_in_memory_for_room_on_the_disk)
+{
+    char directory[96], argument[128], filler[128];
+    const char *arguments[] = { "--set", argument, NULL };
+    const char *reply;
+
+    fixture_stop(&engine, &operator);
+    engine = (struct daemon_process) { 0 };
+    ck_assert(daemon_prepare(&engine));
+    snprintf(directory, sizeof directory, "%s/disk", engine.directory);
+    ck_assert_int_eq(mkdir(directory, 0700), 0);
+    snprintf(argument, sizeof argument, "postmortem.directory=%s/records", directory);
+    if (mount("none", directory, "tmpfs", MS_NOSUID, "size=64k") < 0) { /* not ours to mount */
+        fixture_start(&engine, &operator, arguments);
+        return;
+    }
+    snprintf(filler, sizeof filler, "%s/filler", directory);
+    fill_up(filler);
+    fixture_start(&engine, &operator, arguments);
+    end_game(0);
+    reply = await_record(1);
+    ck_assert_str_eq(reply_text(reply, "result/name"), "doomed");
+    await_on_disk(0, "false");
+    ck_assert_int_eq(unlink(filler), 0);
+    end_game(0);
+    await_record(2);
+    await_on_disk(0, "true");
+    await_on_disk(1, "true");
+    line_client_close(&operator);
+    daemon_crash(&engine); /* another one finds both, and makes a third */
+    ck_assert_msg(daemon_start(&engine, arguments), "%s", engine.why);
+    ck_assert(line_client_connect(&operator, engine.socket_path));
+    await_record(3);
+    ck_assert_str_eq(reply_text(await_record(1), "result/name"), "doomed");
+    ck_assert_str_eq(reply_text(await_record(2), "result/name"), "doomed");
+    ck_assert_int_eq(umount2(directory, MNT_DETACH), 0);
 }
 END_TEST
 
@@ -317,6 +419,7 @@ int main(void)
     tcase_add_test(tcase, a_crash_file_of_another_user_is_passed_over);
     tcase_add_test(tcase, only_the_newest_records_stay);
     tcase_add_test(tcase, a_record_that_cannot_be_written_is_kept_in_memory);
+    tcase_add_test(tcase, a_record_waits_in_memory_for_room_on_the_disk);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);

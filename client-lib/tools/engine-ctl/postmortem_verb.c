@@ -1,10 +1,12 @@
 /* engine-ctl postmortem: who died, of what, and what they left. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "engine-ctl/json_read.h"
 #include "engine-ctl/print.h"
+#include "engine-ctl/symbols.h"
 #include "engine-ctl/verb.h"
 
 /* Wall-clock time, to the second. */
@@ -138,13 +140,26 @@ static void print_references(const struct ctl *ctl, const cJSON *references)
     table_print(&table, stdout, ctl->colours);
 }
 
-/* Raw: module, build id and the offset that its symbols go by. */
-static void print_frames(const struct ctl *ctl, const cJSON *frames)
+/* What the files that are here say of a frame. The innermost one stands where the fault is, the others
+ * behind their calls. false: they say nothing. */
+static bool find_symbol(struct symbols *symbols, const cJSON *frame, int number,
+                        struct symbol *symbol)
 {
-    static const struct column columns[] = {
-        { "FRAME", true }, { "MODULE", false }, { "OFFSET", false }, { "BUILD ID", false }
-    };
-    struct table table = { .columns = columns, .column_count = 4 };
+    const char *module = json_text(frame, "module"), *offset = json_text(frame, "offset");
+
+    return symbols != NULL && module[0] == '/' && strncmp(offset, "0x", 2) == 0 &&
+           symbols_find(symbols, module, json_text(frame, "build_id"),
+                        strtoull(offset + 2, NULL, 16), number > 0, symbol) &&
+           symbol->function != NULL;
+}
+
+/* Function and line where there are symbols; else module, build id and the offset that they go by. */
+static void print_frames(const struct ctl *ctl, const cJSON *frames, struct symbols *symbols)
+{
+    static const struct column columns[] = { { "FRAME", true },   { "FUNCTION", false },
+                                             { "AT", false },     { "MODULE", false },
+                                             { "OFFSET", false }, { "BUILD ID", false } };
+    struct table table = { .columns = columns, .column_count = 6 };
     const cJSON *frame;
     int number = 0;
 
@@ -154,11 +169,43 @@ static void print_frames(const struct ctl *ctl, const cJSON *frames)
     cJSON_ArrayForEach(frame, frames)
     {
         const char *module = json_text(frame, "module");
+        struct symbol symbol = { 0 };
+        const bool known = find_symbol(symbols, frame, number, &symbol);
 
         table_cell(&table, "%d", number++);
+        table_cell(&table, "%s", known ? symbol.function : "?");
+        if (known && symbol.file != NULL)
+            table_cell(&table, "%s:%d", symbol.file, symbol.line);
+        else
+            table_cell(&table, "%s", "");
         table_cell(&table, "%s", module[0] != '\0' ? module : "?");
         table_cell(&table, "%s", json_text(frame, module[0] != '\0' ? "offset" : "address"));
         table_cell(&table, "%s", json_text(frame, "build_id"));
+    }
+    table_print(&table, stdout, ctl->colours);
+}
+
+static void print_events(const struct ctl *ctl, const cJSON *events)
+{
+    static const struct column columns[] = { { "LAST EVENTS", false },
+                                             { "PORT", false },
+                                             { "SEQUENCE", true },
+                                             { "STEP", true },
+                                             { "BYTES", true } };
+    struct table table = { .columns = columns, .column_count = 5 };
+    const cJSON *event;
+    char text[TEXT_BYTES];
+
+    if (cJSON_GetArraySize(events) == 0)
+        return;
+    putchar('\n');
+    cJSON_ArrayForEach(event, events)
+    {
+        table_cell(&table, "%s", json_text(event, "type"));
+        table_cell(&table, "%s", json_text(event, "port"));
+        table_cell(&table, "%.0f", json_number(event, "sequence"));
+        table_cell(&table, "%.0f", json_number(event, "step"));
+        table_cell(&table, "%s", bytes_text(text, json_number(event, "bytes")));
     }
     table_print(&table, stdout, ctl->colours);
 }
@@ -186,25 +233,74 @@ static void print_lines(const char *title, const cJSON *lines)
     }
 }
 
-static void print_record(const struct ctl *ctl, const cJSON *record)
+static void print_record(const struct ctl *ctl, const cJSON *record, struct symbols *symbols)
 {
     print_head(record);
     print_memory(ctl, json_member(record, "memory"));
     print_references(ctl, json_member(record, "references"));
-    print_frames(ctl, json_member(record, "frames"));
+    print_events(ctl, json_member(record, "events"));
+    print_frames(ctl, json_member(record, "frames"), symbols);
     print_lines("its last lines", json_member(record, "log"));
     print_lines("the daemon's last lines", json_member(record, "daemon_log"));
 }
 
+/* The record as it came, digit for digit, with one more member: what its frames are called. */
+static int print_json(const struct json_answer *answer, struct symbols *symbols)
+{
+    cJSON *named = cJSON_CreateArray();
+    const cJSON *frame;
+    int number = 0;
+    char *text;
+
+    cJSON_ArrayForEach(frame, json_member(answer->tree, "frames"))
+    {
+        struct symbol symbol = { 0 };
+        cJSON *row = cJSON_CreateObject();
+
+        cJSON_AddNumberToObject(row, "frame", number);
+        if (find_symbol(symbols, frame, number, &symbol))
+            cJSON_AddStringToObject(row, "function", symbol.function);
+        if (symbol.function != NULL && symbol.file != NULL) {
+            cJSON_AddStringToObject(row, "file", symbol.file);
+            cJSON_AddNumberToObject(row, "line", symbol.line);
+        }
+        cJSON_AddItemToArray(named, row);
+        number++;
+    }
+    text = cJSON_PrintUnformatted(named);
+    cJSON_Delete(named);
+    if (text == NULL || answer->result_bytes < 2)
+        return ctl_fail(EXIT_ANSWERED_ERROR, "postmortem show: no memory");
+    printf("%.*s,\"symbols\":%s}\n", (int)answer->result_bytes - 1, answer->result, text);
+    cJSON_free(text);
+    return ctl_flush();
+}
+
 int verb_postmortem_show(struct ctl *ctl, const struct verb_input *input)
 {
-    cJSON *params;
+    struct symbols *symbols;
+    struct json_answer answer;
+    char params[32];
     long long id;
+    int rc;
 
     if (!verb_number(input->arguments[0], 1, UINT32_MAX, &id))
         return ctl_fail(EXIT_USAGE, "postmortem show: \"%s\" is no id; see postmortem list",
                         input->arguments[0]);
-    params = cJSON_CreateObject();
-    cJSON_AddNumberToObject(params, "id", (double)id);
-    return ctl_show(ctl, "postmortem.get", params, print_record);
+    snprintf(params, sizeof params, "{\"id\":%lld}", id);
+    rc = ctl_call(ctl, "postmortem.get", params, &answer);
+    if (rc != EXIT_DONE) {
+        json_answer_finish(&answer);
+        return rc;
+    }
+    symbols = symbols_create(input->options[0]); /* without memory for it the frames stay raw */
+    if (ctl->json) {
+        rc = print_json(&answer, symbols);
+    } else {
+        print_record(ctl, answer.tree, symbols);
+        rc = ctl_flush();
+    }
+    symbols_destroy(symbols);
+    json_answer_finish(&answer);
+    return rc;
 }
