@@ -582,6 +582,42 @@ START_TEST(a_pinned_group_stays_until_it_is_let_go)
 }
 END_TEST
 
+START_TEST(a_pin_outlives_an_unload_and_the_daemon)
+{
+    char mounts[160];
+    const char *const arguments[] = { "--set", "core.descriptor_store=true", "--set", mounts,
+                                      NULL };
+
+    assets = (struct asset_daemon) { 0 };
+    asset_daemon_prepare(&assets);
+    assets.process.keeps_descriptors = true;
+    asset_daemon_start(&assets,
+                       (const char *const[]) { "--set", "core.descriptor_store=true", NULL });
+    snprintf(mounts, sizeof mounts, "resource.mounts=%s", assets.folder);
+    write_files(1);
+    define("g", "{\"name\":\"a\"}", "");
+    asset_load(&assets, "g");
+    asset_ok(asset_call(&assets, "resource.pin", "{\"group\":\"g\"}"));
+    asset_ok(asset_call(&assets, "resource.unload", "{\"group\":\"g\"}")); /* is no eviction */
+    ck_assert_str_eq(asset_state(&assets, "a"), "unloaded");
+    asset_load(&assets, "g");
+    asset_text(asset_call(&assets, "resource.evict", "{\"group\":\"g\"}"), "result/kept/0/reason",
+               "pinned");
+
+    daemon_crash(&assets.process);
+    ck_assert_msg(daemon_start(&assets.process, arguments), "%s", assets.process.why);
+    line_client_close(&assets.line);
+    ck_assert(line_client_connect(&assets.line, assets.process.socket_path));
+    ck_assert_ptr_nonnull(line_client_hello(&assets.line, "test"));
+    ck_assert_str_eq(group_state("g"), "ready");
+    asset_text(asset_call(&assets, "resource.evict", "{\"group\":\"g\"}"), "result/kept/0/reason",
+               "pinned");
+    asset_ok(asset_call(&assets, "resource.pin", "{\"group\":\"g\",\"pinned\":false}"));
+    asset_text(asset_call(&assets, "resource.evict", "{\"group\":\"g\"}"), "result/evicted/0", "a");
+    stop();
+}
+END_TEST
+
 /* ---- who goes first ---- */
 
 static void use(struct ec_client *client, const char *name)
@@ -997,6 +1033,7 @@ int main(void)
     tcase_add_test(tcase, an_evicted_resource_says_so_and_can_be_asked_for);
     tcase_add_test(tcase, the_list_comes_in_pages);
     tcase_add_test(tcase, a_pinned_group_stays_until_it_is_let_go);
+    tcase_add_test(tcase, a_pin_outlives_an_unload_and_the_daemon);
     tcase_add_test(tcase, who_was_used_before_last_the_longest_ago_goes_first);
     tcase_add_test(tcase, the_last_uses_of_a_game_that_leaves_are_seen);
     tcase_add_test(tcase, a_reload_gives_a_new_life_and_the_old_one_stays_with_its_holder);
