@@ -59,6 +59,8 @@ struct worker_pool {
 };
 
 static void *work(void *argument);
+static struct load_job *on_turn(void *context, unsigned *index);
+static void on_end(void *context, struct load_job *job);
 static void on_wake(uv_async_t *wake);
 static void on_closed(uv_handle_t *handle);
 static int workers_start(struct worker_pool *pool, struct ec_error *why);
@@ -266,6 +268,9 @@ static int workers_start(struct worker_pool *pool, struct ec_error *why)
         int rc;
 
         worker->pool = pool;
+        worker->batch = (struct load_batch) {
+            .entries = worker->entries, .turn = on_turn, .end = on_end, .context = worker
+        };
         worker->cancel_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
         if (worker->cancel_fd < 0)
             return ec_fail(why, EC_ERR_SYSTEM, "eventfd: %s", strerror(errno));
@@ -469,9 +474,6 @@ static void *work(void *argument)
     struct worker *worker = argument;
     struct worker_pool *pool = worker->pool;
 
-    worker->batch = (struct load_batch) {
-        .entries = worker->entries, .turn = on_turn, .end = on_end, .context = worker
-    };
     pthread_mutex_lock(&pool->lock);
     for (;;) {
         struct decode_server *server;
