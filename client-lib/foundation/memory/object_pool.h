@@ -8,7 +8,7 @@
  * A place's state is one word, so that of several threads that destroy, put off and get an object each sees
  * one state after the other. Free places and those that are put off are stacks without a lock, linked
  * through the places' indices; the head of the free ones counts its changes against ABA, the other is only
- * taken as a whole. */
+ * taken as a whole. Models: tests/models/object_free.pml, object_life.pml, object_owner.pml. */
 #ifndef EC_FOUNDATION_MEMORY_OBJECT_POOL_H
 #define EC_FOUNDATION_MEMORY_OBJECT_POOL_H
 
