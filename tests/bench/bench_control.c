@@ -684,6 +684,75 @@ static const struct control_bench clock_fifty = { CLOCK_GET, 50, 1 };
         .name = "Redis GET", .run = redis, .context = &(bench)                                     \
     }
 
+/* ---- under systemd ---------------------------------------------------------------------------- */
+
+#define KILLS 7 /* of drive-restart */
+
+/* What a command says, a line at a time, from the first that begins with this word: its number. */
+static unsigned numbers_said(FILE *said, const char *word, double *numbers, unsigned most)
+{
+    char line[512], *at;
+    unsigned count = 0;
+
+    while (count < most && fgets(line, sizeof line, said) != NULL)
+        if ((at = strstr(line, word)) != NULL)
+            numbers[count++] = strtod(at + strlen(word), NULL);
+    return count;
+}
+
+/* The service is killed under a systemd of its own; how long the next answer takes, from the kill on. A
+ * connection that is refused counts as if it took for ever. */
+static void restart(const void *context)
+{
+    static const char command[] =
+        EC_SOURCE_DIR "/tests/systemd/boot " EC_BUILD_DIR " " EC_SOURCE_DIR
+                      "/tests/bench/drive-restart 2>/dev/null";
+    double took_ms[KILLS], refused = 0;
+    unsigned count = 0, at = 0;
+
+    (void)context;
+    if (geteuid() != 0 || access("/lib/systemd/systemd", X_OK) < 0)
+        bench_missing("systemd that can be booted in namespaces, as root");
+    bench_ready();
+    while (bench_next()) {
+        if (at == count) {
+            FILE *said = popen(command, "re");
+
+            if (said == NULL)
+                bench_fail("%s: %s", command, strerror(errno));
+            count = numbers_said(said, "answer_ms ", took_ms, KILLS);
+            if (count < KILLS || numbers_said(said, "refused ", &refused, 1) != 1)
+                bench_fail("systemd/boot did not come to its end");
+            (void)numbers_said(said, "\n", &(double) { 0 }, 1);
+            if (pclose(said) != 0 || refused != 0)
+                bench_fail("%.0f connections were refused", refused);
+            at = 0;
+        }
+        bench_answer(took_ms[at++], 0);
+    }
+}
+
+/* By systemd's own measure, of the unit as it is installed. */
+static void exposure(const void *context)
+{
+    static const char command[] = "systemd-analyze security --offline=true " EC_BUILD_DIR
+                                  "/systemd/engine-core.service 2>/dev/null";
+    double level;
+
+    (void)context;
+    if (access("/usr/bin/systemd-analyze", X_OK) < 0)
+        bench_missing("systemd-analyze");
+    bench_ready();
+    while (bench_next()) {
+        FILE *said = popen(command, "re");
+
+        if (said == NULL || numbers_said(said, "engine-core.service: ", &level, 1) != 1)
+            bench_fail("systemd-analyze said something else");
+        pclose(said);
+        bench_answer(level, 0);
+    }
+}
+
 static const struct {
     struct bench_row row;
     struct bench_contender ours, peer;
@@ -770,6 +839,18 @@ static const struct {
       { 0 } },
     { { .name = "control.start_rss", .unit = "MiB", .op = "<=", .goal = 8, .shared = true },
       { .name = "engine-cored", .run = idle_rss },
+      { 0 } },
+    { { .name = "control.restart",
+        .unit = "ms",
+        .op = "<=",
+        .goal = 500,
+        .pairs = KILLS,
+        .run_s = 180,
+        .shared = true },
+      { .name = "kill -9 to the next answer", .run = restart },
+      { 0 } },
+    { { .name = "control.exposure", .unit = "of 10", .op = "<=", .goal = 0.8, .pairs = 5 },
+      { .name = "engine-core.service", .run = exposure },
       { 0 } },
 };
 

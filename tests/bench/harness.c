@@ -443,8 +443,14 @@ bool bench_compare(const struct bench_row *row, const struct bench_contender *ou
         measured = true;
         goto done;
     }
-    if (!contender_start(&left, ours) ||
-        !measure_pairs(row, &left, peer != NULL ? &right : NULL, &pairs))
+    if (!contender_start(&left, ours))
+        goto done;
+    if (left.missing) { /* what it takes to measure ours */
+        print_missing(row, ours->name);
+        measured = true;
+        goto done;
+    }
+    if (!measure_pairs(row, &left, peer != NULL ? &right : NULL, &pairs))
         goto done;
     print_row(row, peer != NULL ? peer->name : NULL, &pairs);
     measured = true;
