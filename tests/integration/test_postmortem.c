@@ -373,7 +373,7 @@ START_TEST(only_the_newest_records_stay)
     fixture_restart(&engine, &operator, few);
     for (int i = 0; i < 4; i++)
         end_game(0);
-    reply = await_record(4);
+    await_record(4);
     reply = line_client_call(&operator, "postmortem.list", "{}");
     ck_assert_int_eq(reply_number(reply, "result/items/0/id"), 4);
     ck_assert_int_eq(reply_number(reply, "result/items/1/id"), 3);
