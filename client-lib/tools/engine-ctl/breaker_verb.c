@@ -13,7 +13,7 @@ static void print_breaker(const struct ctl *ctl, const cJSON *result);
 static void print_tripped(const struct ctl *ctl, const cJSON *result);
 static void print_source(const cJSON *result);
 static void print_sources(const struct ctl *ctl, const cJSON *sources);
-static void print_clients(const struct ctl *ctl, const cJSON *clients);
+static void print_clients(const struct ctl *ctl, const cJSON *clients, double level);
 static void print_reservations(const cJSON *reservations);
 static void print_absent(const cJSON *absent);
 static void print_level(const struct ctl *ctl, const cJSON *result);
@@ -70,7 +70,7 @@ static void print_breaker(const struct ctl *ctl, const cJSON *result)
     }
     print_source(result);
     print_sources(ctl, json_member(result, "sources"));
-    print_clients(ctl, json_member(result, "clients"));
+    print_clients(ctl, json_member(result, "clients"), json_number(result, "level"));
     print_reservations(json_member(result, "reservations"));
     print_absent(json_member(result, "absent"));
 }
@@ -104,7 +104,8 @@ static void print_sources(const struct ctl *ctl, const cJSON *sources)
     table_print(&table, stdout, ctl->colours);
 }
 
-static void print_clients(const struct ctl *ctl, const cJSON *clients)
+/* Who is at level 0 was asked nothing and owes no answer. */
+static void print_clients(const struct ctl *ctl, const cJSON *clients, double level)
 {
     static const struct column columns[] = {
         { "CLIENT", true },   { "NAME", false }, { "OWN LEVEL", true },
@@ -130,7 +131,8 @@ static void print_clients(const struct ctl *ctl, const cJSON *clients)
         if (answered)
             table_cell(&table, "level %.0f", json_number(client, "acked_level"));
         else
-            table_cell(&table, "not answered");
+            table_cell(&table,
+                       level > 0 || json_number(client, "own_level") > 0 ? "not answered" : "-");
         table_cell(&table, "%s",
                    answered ? duration_text(text, json_number(client, "ack_latency_ns")) : "-");
         table_cell(&table, "%s",
@@ -161,7 +163,7 @@ static void print_absent(const cJSON *absent)
     {
         char *reason = tame(strdup(json_text(row, "reason")));
 
-        printf("without %s: %s\n", json_text(row, "source"), reason);
+        printf("not watched: %s (%s)\n", json_text(row, "source"), reason);
         free(reason);
     }
 }

@@ -23,7 +23,7 @@ const struct verb_option verb_globals[] = {
     [TIMEOUT] = { "timeout", "SECONDS", false, "Wait this long for an answer; default 30." },
     [DRY_RUN] = { "dry-run", NULL, false,
                   "Change nothing: say what would happen, or the error that would come." },
-    [HELP] = { "help", NULL, false, "Print this, or the help of a verb." },
+    [HELP] = { "help", NULL, false, "Print this, or the help of a verb; so does the word help." },
     [VERSION] = { "version", NULL, false, "Print the version." },
 };
 
@@ -56,6 +56,8 @@ static const char *meant(const struct ec_nearest *nearest, const char *dashes,
                          char hint[HINT_BYTES]);
 static int print_help(const struct command_line *line);
 static bool belongs_to(const struct verb *verb, const struct command_line *line);
+static bool begins_with(const struct verb *verb, const char *first);
+static void take_word_help(struct command_line *line);
 static void print_verb(const struct verb *verb);
 static void print_options(const struct verb_option *options, size_t count);
 static const char *shape_of(const struct verb_option *option, char shape[SHAPE_BYTES]);
@@ -72,6 +74,7 @@ int verb_parse(struct ctl *ctl, int argc, char **argv, const struct verb **verb,
     rc = split(argc, argv, &line);
     if (rc != EXIT_DONE)
         return rc;
+    take_word_help(&line);
     if (line.globals[HELP] != NULL)
         return print_help(&line);
     if (line.globals[VERSION] != NULL) {
@@ -135,6 +138,16 @@ static int split(int argc, char **argv, struct command_line *line)
         }
     }
     return EXIT_DONE;
+}
+
+/* "help breaker" is "breaker --help". */
+static void take_word_help(struct command_line *line)
+{
+    if (line->word_count == 0 || strcmp(line->words[0], "help") != 0)
+        return;
+    line->globals[HELP] = "";
+    line->word_count--;
+    memmove(line->words, line->words + 1, line->word_count * sizeof *line->words);
 }
 
 /* The words so far name a verb that runs a program. */
@@ -223,10 +236,12 @@ static int no_verb(const struct command_line *line)
     const char *first = line->words[0];
     char name[128], hint[HINT_BYTES];
     struct ec_nearest nearest;
+    bool is_family = false; /* other verbs begin with the first word */
 
     for (size_t i = 0; i < verb_count; i++)
-        if (line->word_count == 1 && belongs_to(&verbs[i], line))
-            return ctl_fail(EXIT_USAGE, "%s what? Try engine-ctl %s --help", first, first);
+        is_family = is_family || begins_with(&verbs[i], first);
+    if (is_family && line->word_count == 1)
+        return ctl_fail(EXIT_USAGE, "%s what? Try engine-ctl %s --help", first, first);
     snprintf(name, sizeof name, "%s%s%s", first, line->word_count > 1 ? " " : "",
              line->word_count > 1 ? line->words[1] : "");
     ec_nearest_init(&nearest, name, strlen(name));
@@ -237,8 +252,8 @@ static int no_verb(const struct command_line *line)
         for (size_t i = 0; i < verb_count; i++)
             ec_nearest_offer(&nearest, verbs[i].name);
     }
-    return ctl_fail(EXIT_USAGE, "there is no verb \"%s\"%s; try engine-ctl --help", name,
-                    meant(&nearest, "", hint));
+    return ctl_fail(EXIT_USAGE, "there is no verb \"%s\"%s engine-ctl %s%s--help", name,
+                    meant(&nearest, "", hint), is_family ? first : "", is_family ? " " : "");
 }
 
 static int no_option(const char *text)
@@ -255,17 +270,18 @@ static int no_option(const char *text)
             ec_nearest_offer(&nearest, verbs[v].options[i].name);
     if (bytes < 3 || text[1] != '-')
         nearest.best = NULL;
-    return ctl_fail(EXIT_USAGE, "there is no option %s%s; try engine-ctl --help", text,
+    return ctl_fail(EXIT_USAGE, "there is no option %s%s engine-ctl --help", text,
                     meant(&nearest, "--", hint));
 }
 
-/* ", did you mean NAME?", or nothing. */
+/* ", did you mean NAME? Try" or "; try": a command follows. */
 static const char *meant(const struct ec_nearest *nearest, const char *dashes,
                          char hint[HINT_BYTES])
 {
-    hint[0] = '\0';
     if (nearest->best != NULL)
-        snprintf(hint, HINT_BYTES, ", did you mean %s%s?", dashes, nearest->best);
+        snprintf(hint, HINT_BYTES, ", did you mean %s%s? Try", dashes, nearest->best);
+    else
+        snprintf(hint, HINT_BYTES, "; try");
     return hint;
 }
 
@@ -299,7 +315,7 @@ static int no_option_here(const struct verb *verb, const char *name)
     ec_nearest_init(&nearest, name, strlen(name));
     for (size_t i = 0; i < VERB_OPTIONS_MAX && verb->options[i].name != NULL; i++)
         ec_nearest_offer(&nearest, verb->options[i].name);
-    return ctl_fail(EXIT_USAGE, "%s: there is no option --%s here%s; try engine-ctl %s --help",
+    return ctl_fail(EXIT_USAGE, "%s: there is no option --%s here%s engine-ctl %s --help",
                     verb->name, name, meant(&nearest, "--", hint), verb->name);
 }
 
@@ -385,11 +401,15 @@ static int print_help(const struct command_line *line)
 /* "breaker --help" is about all verbs that begin so. */
 static bool belongs_to(const struct verb *verb, const struct command_line *line)
 {
-    const size_t bytes = strlen(line->words[0]);
+    return words_of(verb, line) > 0 || (line->word_count == 1 && begins_with(verb, line->words[0]));
+}
 
-    return words_of(verb, line) > 0 ||
-           (line->word_count == 1 && strncmp(verb->name, line->words[0], bytes) == 0 &&
-            verb->name[bytes] == ' ');
+/* The verb has two words, and this is the first. */
+static bool begins_with(const struct verb *verb, const char *first)
+{
+    const size_t bytes = strlen(first);
+
+    return strncmp(verb->name, first, bytes) == 0 && verb->name[bytes] == ' ';
 }
 
 static void print_verb(const struct verb *verb)
