@@ -219,7 +219,7 @@ int search_entry_open(const struct search_path *search, struct search_entry *ent
         code = PHYSFS_getLastErrorCode();
         /* Without any mount PhysicsFS fails and names no error. */
         if (code == PHYSFS_ERR_NOT_FOUND || code == PHYSFS_ERR_NOT_MOUNTED || code == PHYSFS_ERR_OK)
-            return ec_fail(why, EC_ERR_NOT_FOUND, "not found in the search path");
+            return ec_fail(why, EC_ERR_NOT_FOUND, "not found in the search path: %s", path);
         return ec_fail(why, EC_ERR_PATH, "%s", PHYSFS_getErrorByCode(code));
     }
     if (stat.filetype != PHYSFS_FILETYPE_REGULAR)

@@ -548,7 +548,7 @@ START_TEST(mounts_are_checked)
     asset_ok(asset_call(&assets, "resource.define",
                         "{\"group\":\"early\",\"resources\":[{\"name\":\"early.txt\"}]}"));
     asset_error(asset_call(&assets, "resource.load", "{\"group\":\"early\"}"), EC_ERR_GROUP,
-                "not found in the search path"); /* nothing is mounted yet */
+                "not found in the search path: early.txt"); /* nothing is mounted yet */
     asset_error(asset_call(&assets, "resource.mount", "{\"path\":\"/nowhere\"}"), EC_ERR_NOT_FOUND,
                 "/nowhere");
     asset_error(asset_call(&assets, "resource.mount", "{\"path\":\"relative\"}"), EC_ERR_PATH,
