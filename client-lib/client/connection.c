@@ -379,7 +379,8 @@ static int open_socket(const char *path, int *fd, struct ec_error *why)
     rc = errno == ENOENT || errno == ECONNREFUSED ? EC_ERR_DISCONNECTED
          : errno == EACCES || errno == EPERM      ? EC_ERR_PERMISSION
                                                   : EC_ERR_SYSTEM;
-    return ec_fail(why, rc, "connect to %s: %s", path, strerror(errno));
+    return ec_fail(why, rc, rc == EC_ERR_DISCONNECTED ? "no daemon at %s: %s" : "socket %s: %s",
+                   path, strerror(errno));
 }
 
 static int init_waiting(struct ec_connection *connection, struct ec_error *why)

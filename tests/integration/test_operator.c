@@ -142,6 +142,7 @@ static const struct {
     { "confg show", 2, "did you mean config show? Try engine-ctl --help" },
     { "breaker status", 2, "no verb \"breaker status\"; try engine-ctl breaker --help" },
     { "help breaker trip", 0, "engine-ctl breaker trip LEVEL" },
+    { "core.info", 2, "core.info is a method; try engine-ctl call core.info" },
     { "help", 0, "Usage: engine-ctl" },
     { "help fly", 2, "no verb \"fly\"; try engine-ctl --help" },
     { "config sho", 2, "did you mean config show?" },

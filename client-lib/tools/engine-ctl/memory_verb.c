@@ -232,6 +232,10 @@ static int diff(struct ctl *ctl, const struct verb_input *input, const struct vi
                                  json_number(json_member(answer.tree, "after"), "real_ns") -
                                      json_number(json_member(answer.tree, "before"), "real_ns")));
             free(name);
+            if (cJSON_GetArraySize(json_member(answer.tree, "tags")) == 0 &&
+                cJSON_GetArraySize(json_member(answer.tree, "allocators")) == 0 &&
+                cJSON_GetArraySize(json_member(answer.tree, "sites")) == 0)
+                puts("  nothing");
             print_changes(view, json_member(answer.tree, "tags"), "  TAG", "tag");
             print_changes(view, json_member(answer.tree, "allocators"), "  ALLOCATOR", "name");
             memory_sites_print(json_member(answer.tree, "sites"),

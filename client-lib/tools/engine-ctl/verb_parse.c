@@ -242,6 +242,9 @@ static int no_verb(const struct command_line *line)
         is_family = is_family || begins_with(&verbs[i], first);
     if (is_family && line->word_count == 1)
         return ctl_fail(EXIT_USAGE, "%s what? Try engine-ctl %s --help", first, first);
+    for (size_t i = 0; i < EC_COMMANDS; i++)
+        if (strcmp(ec_commands[i].method, first) == 0)
+            return ctl_fail(EXIT_USAGE, "%s is a method; try engine-ctl call %s", first, first);
     snprintf(name, sizeof name, "%s%s%s", first, line->word_count > 1 ? " " : "",
              line->word_count > 1 ? line->words[1] : "");
     ec_nearest_init(&nearest, name, strlen(name));
