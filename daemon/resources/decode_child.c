@@ -43,7 +43,7 @@ static unsigned char *ask_for_range(struct child *child, const struct decoded *d
 void decode_child_run(struct search_path *search, const struct decode_load *load, int socket_fd)
 {
     static struct child child; /* the process has no other */
-    struct decode_turn turn = { .entry = 0 };
+    struct decode_turn turn = { .entry = load->turn };
 
     child = (struct child) { .socket_fd = socket_fd, .drop_cache = load->drop_cache };
     child.sandbox.guard = SANDBOX_PROCESS;

@@ -11,7 +11,7 @@
  *        |-- turn (which entry is next) ---------------->|       then MEASURED again, and so on
  *        |<-- status ENDED -|<-------- exit -------------|
  *
- * A child opens all of its entries before it looks into the first. The first has its turn at once, the
+ * A child opens all of its entries before it looks into the first. One has its turn at once, the
  * others when they are told; between two turns the child has nothing of the heap mapped.
  *
  * What a child says is hostile from its first look at the file on: the daemon compares every number
@@ -48,6 +48,7 @@ struct decode_entry {
 struct decode_load {
     struct decode_entry first;
     uint32_t count;        /* of entries, 1..DECODE_ENTRIES_MAX; the others come in one packet */
+    uint32_t turn;         /* the place of the one that has the first turn */
     uint32_t seconds;      /* on a processor, for all of them */
     uint64_t memory_bytes; /* of the child */
     uint32_t guarded;      /* 0: without the filter */

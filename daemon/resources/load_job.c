@@ -153,6 +153,7 @@ static int child_begin(struct running *running, const struct load_place *place)
     memset(&load, 0, sizeof load);
     load.first = batch->entries[0];
     load.count = batch->count;
+    load.turn = running->turn.index; /* those before it may have been taken away by now */
     load.seconds = batch->limits.seconds + (batch->count > 1 ? BATCH_S : 0);
     load.memory_bytes = batch->limits.memory_bytes;
     load.guarded = batch->limits.guarded;

@@ -15,6 +15,7 @@
 #include <uv.h>
 
 #include "resources/decode_child.h"
+#include "resources/decode_messages.h"
 #include "resources/decode_server.h"
 #include "resources/search_path.h"
 #include "support/sample_images.h"
@@ -152,7 +153,7 @@ static void kill_at_once(pid_t pid)
     close(ended.fd);
 }
 
-static void submit(struct load_job *job, const char *path, enum ec_resource_kind kind)
+static void job_init(struct load_job *job, const char *path, enum ec_resource_kind kind)
 {
     job->owner = job;
     snprintf(job->path, sizeof job->path, "%s", path);
@@ -162,6 +163,11 @@ static void submit(struct load_job *job, const char *path, enum ec_resource_kind
                                          .seconds = 60,
                                          .guarded = true };
     job->secret = &secret;
+}
+
+static void submit(struct load_job *job, const char *path, enum ec_resource_kind kind)
+{
+    job_init(job, path, kind);
     worker_pool_submit(pool, job);
 }
 
@@ -191,6 +197,45 @@ START_TEST(many_jobs_come_back_decoded_in_ranges_of_their_own)
         asset_heap_free(&heap, jobs[i].offset, jobs[i].decoded.bytes);
     }
     ck_assert_uint_eq(asset_heap_used(&heap), 0);
+}
+END_TEST
+
+static struct load_job *all_but_the_first(void *context, unsigned *index)
+{
+    (void)context;
+    if (*index == 0)
+        *index = 1;
+    return *index < 3 ? &jobs[*index] : NULL;
+}
+
+static void count_end(void *context, struct load_job *job)
+{
+    (void)context;
+    (void)job;
+    done_count++;
+}
+
+/* A cancellation may come before the process is started. */
+START_TEST(a_batch_whose_first_was_taken_away_begins_with_the_second)
+{
+    const struct load_place place = { .heap = &heap, .server = server, .cancel_fd = -1 };
+    struct decode_entry entries[3];
+    struct load_batch batch = {
+        .count = 3, .entries = entries, .turn = all_but_the_first, .end = count_end
+    };
+
+    job_init(&jobs[0], "image.png", EC_KIND_RAW);
+    job_init(&jobs[1], "text", EC_KIND_RAW);
+    job_init(&jobs[2], "half.png", EC_KIND_RAW);
+    for (unsigned i = 0; i < 3; i++)
+        load_job_entry(&jobs[i], &entries[i]);
+    batch.limits = jobs[0].limits;
+    ck_assert_int_eq(load_batch_run(&batch, &place), LOAD_OVER);
+    ck_assert_uint_ge(done_count, 1); /* the other one waits again if this has taken long */
+    ck_assert_msg(jobs[1].rc == EC_OK, "%s", jobs[1].why.text);
+    ck_assert_uint_eq(jobs[1].decoded.bytes, 9);
+    ck_assert_mem_eq(base + jobs[1].offset, "some text", 9);
+    ck_assert_uint_eq(jobs[0].decoded.bytes, 0);
 }
 END_TEST
 
@@ -303,6 +348,7 @@ int main(int argc, char **argv)
     decode_nursery_if_asked(argc, argv, decode_child_run);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, many_jobs_come_back_decoded_in_ranges_of_their_own);
+    tcase_add_test(tcase, a_batch_whose_first_was_taken_away_begins_with_the_second);
     tcase_add_test(tcase, a_job_that_fails_takes_no_memory_and_says_why);
     tcase_add_test(tcase, a_cancelled_job_comes_back_without_memory);
     tcase_add_test(tcase, a_higher_priority_comes_first);
