@@ -16,7 +16,8 @@
  * is not enough for that. So ranges are mapped at one address, which the filter knows, and an munmap there
  * goes by the listener as well: when the process at the listener has seen it for the whole mapping, that is
  * gone. It cannot fail: both its ends are ends of mappings, whatever was done inside, so nothing has
- * to be split. */
+ * to be split. And it cannot be left undone: a signal that comes between the listener's answer and the
+ * call would be handled instead of it, so no handler can be installed, and a signal ends the process. */
 #include "resources/sandbox.h"
 
 #include <assert.h>
@@ -68,10 +69,10 @@ struct program {
 
 /* Calls that need no look at their arguments. */
 static const unsigned plain_calls[] = {
-    __NR_read,         __NR_pread64,        __NR_lseek,         __NR_close,      __NR_brk,
-    __NR_madvise,      __NR_futex,          __NR_exit,          __NR_exit_group, __NR_rt_sigreturn,
-    __NR_rt_sigaction, __NR_rt_sigprocmask, __NR_clock_gettime, __NR_getrandom,  __NR_sched_yield,
-    __NR_getpid,       __NR_gettid,         __NR_fadvise64,     __NR_fstat,
+    __NR_read,           __NR_pread64,       __NR_lseek,     __NR_close,       __NR_brk,
+    __NR_madvise,        __NR_futex,         __NR_exit,      __NR_exit_group,  __NR_rt_sigreturn,
+    __NR_rt_sigprocmask, __NR_clock_gettime, __NR_getrandom, __NR_sched_yield, __NR_getpid,
+    __NR_gettid,         __NR_fadvise64,     __NR_fstat,
 };
 
 /* For opening an entry of the search path; sandbox_close() takes these away. */
@@ -85,9 +86,9 @@ static const unsigned opening_calls[] = {
 #if SANITIZED
 /* What the run time does by itself, also while it reports. */
 static const unsigned sanitizer_calls[] = {
-    __NR_sigaltstack,     __NR_prlimit64, __NR_sched_getaffinity, __NR_clock_nanosleep,
-    __NR_nanosleep,       __NR_uname,     __NR_getdents64,        __NR_prctl,
-    __NR_set_robust_list, __NR_mincore,
+    __NR_rt_sigaction,    __NR_sigaltstack,     __NR_prlimit64, __NR_sched_getaffinity,
+    __NR_clock_nanosleep, __NR_nanosleep,       __NR_uname,     __NR_getdents64,
+    __NR_prctl,           __NR_set_robust_list, __NR_mincore,
 };
 #endif
 
