@@ -404,6 +404,7 @@ static int nursery_order(struct decode_nursery *nursery, int server_fd, struct e
     if (nursery->stopped) {
         rc = ec_fail(why, EC_ERR_STATE, "decoding processes: the nursery has been ended");
     } else if (!packet_send(nursery->orders_fd, &order, sizeof order, &server_fd, 1)) {
+        shutdown(nursery->orders_fd, SHUT_RDWR); /* whatever kept it from taking the order */
         nursery_bury(nursery);
         rc = nursery_spawn(nursery, why);
         if (rc == EC_OK && !packet_send(nursery->orders_fd, &order, sizeof order, &server_fd, 1))
