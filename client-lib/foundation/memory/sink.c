@@ -315,7 +315,6 @@ static int check_text(const char *name, size_t room, struct ec_error *why)
 }
 
 /* The tag with this name, else the first unused user tag, else -1. */
-static void tell_pools(struct ec_memory_sink *sink);
 static int find_tag(struct ec_memory_sink *sink, const char *name)
 {
     int unused = -1;
