@@ -47,6 +47,7 @@ struct running {
     bool guarded;             /* it is, */
     enum sandbox_guard guard; /* so */
     bool heard;               /* it has said something of an entry */
+    bool used;                /* it has had a turn before this one */
 };
 
 static int child_begin(struct running *running, const struct load_place *place);
@@ -59,6 +60,7 @@ static int listener_hear(struct running *running);
 static int child_listen(struct running *running, bool *over);
 static int on_measured(struct running *running, const struct decode_child_message *message);
 static int judge(struct running *running, int rc, int status);
+static bool is_doubtful(const struct running *running, int rc);
 
 enum load_outcome load_batch_run(const struct load_batch *batch, const struct load_place *place)
 {
@@ -86,6 +88,7 @@ enum load_outcome load_batch_run(const struct load_batch *batch, const struct lo
         if (!child_is_free(&running))
             break;
         ended = running.turn; /* the process goes on while its last work is looked at */
+        running.used = true;
         more = turn_next(&running, ended.index + 1);
         if (more)
             packet_send(running.child.socket_fd, &(struct decode_turn) { running.turn.index },
@@ -96,9 +99,14 @@ enum load_outcome load_batch_run(const struct load_batch *batch, const struct lo
     status = decode_child_finish(&running.child, more && rc == EC_OK ? END_MS : 0);
     if (!more)
         return LOAD_OVER;
-    if (batch->count > 1 && !running.heard && rc != EC_AGAIN)
+    rc = judge(&running, rc, status);
+    if (is_doubtful(&running, rc)) {
+        if (running.turn.reserved)
+            asset_heap_free(running.heap, running.turn.job->offset,
+                            running.turn.job->decoded.bytes);
         return LOAD_ALONE;
-    turn_end(&running, &running.turn, judge(&running, rc, status));
+    }
+    turn_end(&running, &running.turn, rc);
     return LOAD_OVER;
 }
 
@@ -366,4 +374,15 @@ static int judge(struct running *running, int rc, int status)
         return ec_fail(why, EC_ERR_TIMEOUT, "was not decoded within %u s",
                        running->batch->limits.seconds);
     return ec_fail(why, EC_ERR_SYSTEM, "the decoder crashed: %s", strsignal(WTERMSIG(status)));
+}
+
+/* May another entry have brought this about? All were opened before the first turn; and what one has damaged in
+ * the process may break it in the turn of a later one. A later one that hangs is not given as long again. */
+static bool is_doubtful(const struct running *running, int rc)
+{
+    if (running->batch->count == 1 || rc == EC_OK || rc == EC_AGAIN)
+        return false;
+    if (!running->heard)
+        return true;
+    return running->used && !running->turn.failed && rc != EC_ERR_TIMEOUT && rc != EC_ERR_MEMORY;
 }

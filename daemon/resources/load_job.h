@@ -83,8 +83,8 @@ bool load_limits_same(const struct load_limits *left, const struct load_limits *
 enum load_outcome {
     LOAD_OVER,      /* each job that had a turn was ended; there may be others left */
     LOAD_NO_SERVER, /* the server has ended; no job had a turn */
-    LOAD_ALONE, /* the process was lost before the first turn: whose fault it is shows when each of
-                       them runs alone */
+    LOAD_ALONE,     /* the process was lost before its first turn, or in a later one, which was not
+                       ended: whose fault it is shows when each of those left runs alone */
 };
 
 /* Run one process for the batch. cancel_fd ends the job whose turn it is. However the process ends, no
