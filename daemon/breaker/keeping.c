@@ -70,23 +70,30 @@ static unsigned inherit_reservations(struct breaker *breaker, const struct break
     return reservations->count;
 }
 
+/* What the last run left, if that holds. */
+static void take_over(struct breaker *breaker, const struct breaker_heritage *kept)
+{
+    const int64_t now_ns = ec_real_ns();
+    const unsigned count = inherit_reservations(breaker, kept, now_ns);
+
+    if (count > 0) {
+        log_info("breaker", "%u reservations of the last run stand", count);
+        breaker_deduct(breaker);
+    }
+    if (kept->manual_level > LEVEL_NORMAL &&
+        (kept->manual_end_ns == 0 || kept->manual_end_ns > now_ns)) {
+        log_warning("breaker", "level %" PRIu32 " by hand of the last run stands: %s",
+                    kept->manual_level, kept->manual_reason);
+        breaker_raise_again(breaker, kept->manual_level, kept->manual_end_ns, kept->manual_reason);
+    }
+}
+
 void breaker_inherit(struct breaker *breaker)
 {
     struct services *services = breaker->services;
-    const int64_t now_ns = ec_real_ns();
     struct breaker_heritage kept;
-    unsigned count;
 
-    if (!heritage_breaker(services->heritage, segments_are_kept(services->segments), &kept))
-        return;
-    count = inherit_reservations(breaker, &kept, now_ns);
-    if (count > 0)
-        log_info("breaker", "%u reservations of the last run stand", count);
-    if (kept.manual_level > LEVEL_NORMAL &&
-        (kept.manual_end_ns == 0 || kept.manual_end_ns > now_ns)) {
-        log_warning("breaker", "level %" PRIu32 " by hand of the last run stands: %s",
-                    kept.manual_level, kept.manual_reason);
-        breaker_raise_again(breaker, kept.manual_level, kept.manual_end_ns, kept.manual_reason);
-    }
-    breaker_keep(breaker);
+    if (heritage_breaker(services->heritage, segments_are_kept(services->segments), &kept))
+        take_over(breaker, &kept);
+    breaker_keep(breaker); /* what does not hold must not come back in the run after this one */
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/client.h"
 #include "support/daemon.h"
@@ -366,6 +367,33 @@ START_TEST(a_level_by_hand_stands_in_a_new_daemon_until_it_is_reset)
 }
 END_TEST
 
+/* The manager throws away what it kept when the unit is stopped by hand. */
+static void end_in_good_order(void)
+{
+    struct pollfd end = { .fd = engine.pidfd, .events = POLLIN };
+
+    ck_assert_int_eq(kill(engine.pid, SIGTERM), 0);
+    ck_assert_int_eq(poll(&end, 1, DAEMON_WAIT_MS), 1);
+    daemon_crash(&engine); /* it has ended: only the directory is to stay */
+    while (engine.kept_count > 0)
+        close(engine.kept[--engine.kept_count].fd);
+}
+
+START_TEST(a_level_by_hand_of_a_run_that_ended_does_not_come_back_later)
+{
+    start(true);
+    ask("breaker.trip", "{\"level\":2,\"reason\":\"a rehearsal\",\"hold_s\":0}");
+    end_in_good_order();
+    for (unsigned i = 0; i < RESTARTS; i++) {
+        if (i == 0)
+            start(true);
+        else
+            restart(true);
+        ck_assert_int_eq(reply_number(ask("breaker.get", "{}"), "result/manual_level"), 0);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("restart_orders");
@@ -382,6 +410,7 @@ int main(void)
     tcase_add_loop_test(tcase, checkpoints_lead_back_in_a_new_daemon, 0, 2);
     tcase_add_loop_test(tcase, reservations_of_a_game_stand_in_a_new_daemon, 0, 2);
     tcase_add_loop_test(tcase, a_level_by_hand_stands_in_a_new_daemon_until_it_is_reset, 0, 2);
+    tcase_add_test(tcase, a_level_by_hand_of_a_run_that_ended_does_not_come_back_later);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_ENV);
