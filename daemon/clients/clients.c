@@ -37,7 +37,6 @@ struct process_watch {
 static enum ec_role role_of(const struct clients *clients, const struct peer *peer);
 static void on_config(void *context, enum ec_config_id id);
 static int user_check(const struct clients *clients, const struct peer *peer, struct ec_error *why);
-static void watch_stop(struct client_private *own);
 static void on_process_end(uv_poll_t *poll, int status, int events);
 static void process_ended(struct clients *clients, struct client_private *own);
 static void give_back(struct client *client);
@@ -177,7 +176,8 @@ void clients_hang_up(struct clients *clients, struct client *client, const char 
         client_hang_up(clients, own, reason);
     closed_clients_add(&clients->closed, client, ec_real_ns());
     client->connection = NULL;
-    if (client->state == CLIENT_GONE && own->watch == NULL) { /* nothing of it can outlive it */
+    if (client->state == CLIENT_GONE && own->watch == NULL && own->listed) {
+        /* nothing of it can outlive it */
         client_unlist(clients, own);
         clients_tell_ended(clients, client);
     }
@@ -340,7 +340,7 @@ int clients_detach(struct clients *clients, struct client *client, struct ec_err
     if (rc < 0)
         return rc;
     tell_left(clients, client);
-    watch_stop(client->private);
+    client_watch_stop(client->private);
     client->attached = false;
     give_back(client);
     ec_segment_map_finish(&client->client_map);
@@ -380,7 +380,7 @@ struct client_private *client_make(const struct peer *peer, enum ec_role role,
 
 void client_free(struct client_private *own)
 {
-    watch_stop(own);
+    client_watch_stop(own);
     give_back(&own->client);
     ec_segment_map_finish(&own->client.client_map);
     if (own->pidfd >= 0)
@@ -460,7 +460,7 @@ int client_watch(struct clients *clients, struct client_private *own, struct ec_
     own->watch = watch;
     rc = uv_poll_start(&watch->poll, UV_READABLE, on_process_end);
     if (rc < 0) {
-        watch_stop(own);
+        client_watch_stop(own);
         return ec_fail(why, EC_ERR_SYSTEM, "watch process %d: %s", (int)own->client.pid,
                        uv_strerror(rc));
     }
@@ -473,7 +473,7 @@ static void on_watch_closed(uv_handle_t *handle)
 }
 
 /* The descriptor may be closed at once; the handle may not be freed before the loop says so. */
-static void watch_stop(struct client_private *own)
+void client_watch_stop(struct client_private *own)
 {
     if (own->watch == NULL)
         return;
@@ -503,7 +503,7 @@ static void process_ended(struct clients *clients, struct client_private *own)
     clients_tell_died(clients, client);
     if (client->state == CLIENT_CONNECTED)
         client_hang_up(clients, own, "process ended");
-    watch_stop(own);
+    client_watch_stop(own);
     client_unlist(clients, own);
     client->state = CLIENT_DEAD;
     client->attached = false;

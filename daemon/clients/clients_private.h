@@ -71,6 +71,7 @@ void client_free(struct client_private *own);
 void client_hang_up(struct clients *clients, struct client_private *own, const char *reason);
 void client_unlist(struct clients *clients, struct client_private *own);
 int client_watch(struct clients *clients, struct client_private *own, struct ec_error *why);
+void client_watch_stop(struct client_private *own);
 void clients_tell_ended(struct clients *clients, struct client *client);
 void clients_tell_died(struct clients *clients, struct client *client);
 

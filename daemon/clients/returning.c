@@ -368,6 +368,7 @@ void returning_attached(struct clients *clients, struct client_private *own)
         own->resuming = clients->unsettled = true;
         own->grace_since_ns = ec_real_ns();
         client_unlist(clients, before);
+        client_watch_stop(before); /* its process is watched as this one's from now on */
         before->client.attached = false;
         before->client.successor = &own->client;
         clients_tell_ended(clients, &before->client);

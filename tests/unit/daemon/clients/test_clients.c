@@ -80,7 +80,8 @@ static int notify(void *connection, const char *line, size_t bytes, const int *f
 static void close_connection(void *connection, const char *reason)
 {
     strcat(told, "c ");
-    ck_assert_str_eq(reason, "process ended");
+    ck_assert(strcmp(reason, "process ended") == 0 ||
+              strcmp(reason, "it came back over another connection") == 0);
     if (connection != NULL)
         clients_hang_up(clients, *(struct client **)connection, reason);
 }
@@ -131,6 +132,12 @@ static void tear_down(void)
     rmdir(directory);
 }
 
+static bool connect_here(void)
+{
+    return connect(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&address, sizeof address) ==
+           0;
+}
+
 /* A process that connects as this user and group and then waits to be killed. */
 static pid_t start_process(uid_t uid, gid_t gid)
 {
@@ -141,7 +148,20 @@ static pid_t start_process(uid_t uid, gid_t gid)
     if ((gid != getegid() && (setgroups(0, NULL) < 0 || setgid(gid) < 0)) ||
         (uid != geteuid() && setuid(uid) < 0))
         _exit(1);
-    if (connect(socket(AF_UNIX, SOCK_STREAM, 0), (struct sockaddr *)&address, sizeof address) < 0)
+    if (!connect_here())
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+/* One that connects twice. */
+static pid_t start_process_twice(void)
+{
+    pid_t child = fork();
+
+    if (child != 0)
+        return child;
+    if (!connect_here() || !connect_here())
         _exit(1);
     for (;;)
         pause();
@@ -366,6 +386,30 @@ START_TEST(a_connection_may_be_closed_later_than_its_process_ended)
 }
 END_TEST
 
+START_TEST(a_process_that_came_back_ends_once_though_its_old_connection_is_not_closed_yet)
+{
+    struct client *before, *back;
+    pid_t pid = start_process_twice();
+
+    start(NULL);
+    before = connected(NULL, "game");
+    attach(before);
+    back = connected(NULL, NULL);
+    ck_assert_int_eq(clients_resume(clients, back, 1, true, back->role_max, &why), EC_OK);
+    attach(back);
+    ck_assert_str_eq(told, "a1 l1 c e1 a1 ");
+    uv_run(&loop, UV_RUN_NOWAIT); /* on_ended had stopped it */
+    end_process(pid);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_str_eq(told, "a1 l1 c e1 a1 l1 e1 c ");
+    clients_hang_up(clients, before, "closed");
+    clients_hang_up(clients, back, "closed");
+    ck_assert_str_eq(told, "a1 l1 c e1 a1 l1 e1 c ");
+    ck_assert_ptr_null(clients_next(clients, NULL));
+    ck_assert_ptr_eq(clients_next_dead(clients, NULL), back);
+}
+END_TEST
+
 START_TEST(only_the_last_dead_ones_are_kept_oldest_first)
 {
     struct client *client;
@@ -480,6 +524,8 @@ int main(void)
     tcase_add_test(tcase, a_process_that_ends_first_closes_its_connection);
     tcase_add_test(tcase, a_connection_that_ends_first_leaves_the_references_to_the_process);
     tcase_add_test(tcase, a_connection_may_be_closed_later_than_its_process_ended);
+    tcase_add_test(tcase,
+                   a_process_that_came_back_ends_once_though_its_old_connection_is_not_closed_yet);
     tcase_add_test(tcase, only_the_last_dead_ones_are_kept_oldest_first);
     tcase_add_test(tcase, a_limited_number_holds_segments);
     tcase_add_test(tcase, a_stranger_is_refused_and_a_member_of_the_group_is_limited);
