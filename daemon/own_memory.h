@@ -2,7 +2,8 @@
  *
  * The daemon maps no segment of its own into others, so the rows that its allocators count in lie in
  * private memory; reports read them like a client's. Arenas and pools of the modules are made with
- * own_memory_sink(); what comes and goes with clients and requests are blocks of one heap. What still comes from the C library is one row, brought up to date for a report.
+ * own_memory_sink(); what comes and goes with clients and requests are blocks of one heap. What still comes
+ * from the C library is one row, brought up to date for a report.
  *
  * Thread: any, except where stated. */
 #ifndef ENGINE_CORED_OWN_MEMORY_H

@@ -878,7 +878,7 @@ static void client_attached(void *context, struct client *client)
     ec_breaker_order_assign(&breaker->board->orders[slot], client->id);
 }
 
-/* What was promised to it is free again, also when its process lives on. */
+/* What was promised to it is free again. */
 static void end_reservations(struct breaker *breaker, uint32_t client_id)
 {
     if (reservations_end_client(&breaker->reservations, client_id) == 0)
