@@ -76,6 +76,12 @@ bool succession_restore_checkpoint(struct scheduler_state *state,
     if (heritage->id > state->last_checkpoint || heritage->clock_count > state->clock_count ||
         heritage->game_ns > turn_game_ns(state, now_ns))
         return false;
+    for (uint32_t i = 0; i < heritage->clock_count;
+         i++) /* what goes back stays the clock that it is */
+        if (heritage->clock[i].step.source != state->snapshot.step[i].source ||
+            strncmp(heritage->clock[i].step.name, state->snapshot.step[i].name,
+                    EC_STEP_NAME_BYTES) != 0)
+            return false;
     *checkpoint = (struct checkpoint) {
         .id = heritage->id,
         .remainder = heritage->remainder,

@@ -21,8 +21,8 @@
 void succession_restore(struct scheduler_state *state, const struct clock_heritage *heritage,
                         int64_t now_ns);
 
-/* And a checkpoint, after that. One that lies ahead of game time is of a future that was taken back: it
- * is left out, and false returned. */
+/* And a checkpoint, after that. One that lies ahead of game time is of a future that was taken back, and
+ * one of other clocks is of no use: it is left out, and false returned. */
 bool succession_restore_checkpoint(struct scheduler_state *state,
                                    const struct checkpoint_heritage *heritage, int64_t now_ns);
 

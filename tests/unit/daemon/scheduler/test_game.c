@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/heritage.h"
+#include "scheduler/succession.h"
 #include "scheduler/turn.h"
 #include "segment/clock_arithmetic.h"
 #include "segment/clock_page.h"
@@ -427,6 +429,32 @@ START_TEST(a_clock_that_was_made_after_the_moment_of_a_roll_back_begins_anew)
 }
 END_TEST
 
+START_TEST(a_checkpoint_of_another_run_is_taken_over_for_the_same_clocks_only)
+{
+    struct checkpoint made = { 0 };
+    struct checkpoint_heritage kept = { .clock_count = 1 };
+
+    carry_out(&(struct order) { .kind = ORDER_CHECKPOINT, .u.copy = &made });
+    kept.id = made.id;
+    kept.game_ns = made.past.game_ns;
+    kept.remainder_den = made.remainder_den;
+    kept.clock[0].step = made.past.clock[0].step;
+    kept.clock[0].period_num = made.past.clock[0].period_num;
+    kept.clock[0].period_den = made.past.clock[0].period_den;
+    ck_assert(succession_restore_checkpoint(&state, &kept, now_ns));
+    kept.clock[0].step.source = EC_STEP_REAL;
+    ck_assert(!succession_restore_checkpoint(&state, &kept, now_ns));
+    kept.clock[0].step.source = EC_STEP_GAME;
+    kept.clock[0].step.name[0] = 'P';
+    ck_assert(!succession_restore_checkpoint(&state, &kept, now_ns));
+    kept.clock[0].step.name[0] = 'p';
+    kept.game_ns = made.past.game_ns + 1000 * MS; /* it has not come yet */
+    ck_assert(!succession_restore_checkpoint(&state, &kept, now_ns));
+    kept.game_ns = made.past.game_ns;
+    ck_assert(succession_restore_checkpoint(&state, &kept, now_ns));
+}
+END_TEST
+
 START_TEST(time_that_is_put_forward_over_two_changes_of_rate_goes_back_between_them)
 {
     struct order back = { .kind = ORDER_ROLLBACK };
@@ -473,6 +501,7 @@ int main(void)
     tcase_add_test(tests, a_slow_clock_in_time_stretches_nothing);
     tcase_add_test(tests, a_slow_clock_can_be_paused_scaled_and_set_back_while_it_waits);
     tcase_add_test(tests, a_clock_that_was_made_after_the_moment_of_a_roll_back_begins_anew);
+    tcase_add_test(tests, a_checkpoint_of_another_run_is_taken_over_for_the_same_clocks_only);
     tcase_add_test(tests, time_that_is_put_forward_over_two_changes_of_rate_goes_back_between_them);
     suite_add_tcase(suite, tests);
     runner = srunner_create(suite);
