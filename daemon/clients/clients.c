@@ -53,15 +53,16 @@ int clients_init(struct services *services, struct ec_error *why)
     if (clients == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "clients: %s", strerror(errno));
     clients->services = services;
-    rc = config_add_check(services->config, clients_check_config, NULL, why);
+    rc = peer_roles_parse(config_string(services->config, EC_CONFIG_control_roles), &clients->roles,
+                          why);
+    if (rc == EC_OK)
+        rc = config_add_check(services->config, clients_check_config, clients, why);
     if (rc == EC_OK && config_on_change(services->config, on_config, clients) < 0)
         rc = ec_fail(why, EC_ERR_LIMIT, "clients: too many want to hear of changes");
     if (rc < 0) {
         free(clients);
         return rc;
     }
-    peer_roles_parse(config_string(services->config, EC_CONFIG_control_roles), &clients->roles,
-                     NULL);
     group = getgrnam(name); /* now and not at each accept: a look-up may block */
     if (group != NULL) {
         clients->group = group->gr_gid;
@@ -75,12 +76,18 @@ int clients_init(struct services *services, struct ec_error *why)
     return EC_OK;
 }
 
+/* What is in force is not looked up again: that may block, and a user who has gone since must not keep other
+ * keys from being set. */
 int clients_check_config(void *context, const struct config *fresh, struct ec_error *why)
 {
+    const struct clients *clients = context;
+    const char *wanted = config_string(fresh, EC_CONFIG_control_roles);
     struct peer_roles roles;
 
-    (void)context;
-    return peer_roles_parse(config_string(fresh, EC_CONFIG_control_roles), &roles, why);
+    if (clients != NULL &&
+        strcmp(wanted, config_string(clients->services->config, EC_CONFIG_control_roles)) == 0)
+        return EC_OK;
+    return peer_roles_parse(wanted, &roles, why);
 }
 
 int clients_post_init(struct services *services, struct ec_error *why)

@@ -84,7 +84,8 @@ struct client {
 };
 
 int clients_init(struct services *services, struct ec_error *why); /* module phase */
-/* Can control.roles be understood? EC_OK, or as peer_roles_parse. A config_check_fn. */
+/* Can control.roles be understood? EC_OK, or as peer_roles_parse. A config_check_fn; context: the clients, or
+ * NULL when none of it is in force. */
 int clients_check_config(void *context, const struct config *fresh, struct ec_error *why);
 int clients_post_init(struct services *services,
                       struct ec_error *why); /* knows who may come back */
