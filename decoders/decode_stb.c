@@ -226,6 +226,7 @@ static int bmp_check_palette(const struct bmp *bmp, uint64_t row_bytes, struct e
 
 struct tga {
     bool indexed, packed; /* packed: run-length encoded */
+    bool from_right;      /* rows begin with their last pixel */
     uint32_t width, height, channels;
     uint64_t pixels_offset;
     uint32_t pixel_bytes; /* in the file */
@@ -234,6 +235,7 @@ struct tga {
 static int tga_read(struct tga *tga, const struct decode_source *source, struct ec_error *why);
 static int tga_check_pixels(const struct tga *tga, const struct decode_source *source,
                             struct ec_error *why);
+static void tga_mirror(unsigned char *pixels, const struct decoded *decoded);
 
 /* There is no magic; a header in which all fields make sense is taken for one. */
 static bool tga_recognises(const unsigned char *bytes, size_t count)
@@ -260,9 +262,35 @@ static int tga_measure(struct decode_source *source, const struct decode_limits 
 static int tga_decode(struct decode_source *source, const struct decoded *decoded,
                       unsigned char *to, struct ec_error *why)
 {
-    int rc = decode(source, decoded, to, why);
+    struct tga tga;
+    int rc = tga_read(&tga, source, why);
 
-    return rc < 0 ? ec_error_prefix(why, rc, "TGA") : rc;
+    if (rc < 0)
+        return rc;
+    rc = decode(source, decoded, to, why);
+    if (rc < 0)
+        return ec_error_prefix(why, rc, "TGA");
+    if (tga.from_right)
+        tga_mirror(to, decoded);
+    return EC_OK;
+}
+
+/* stb_image knows rows from the bottom, but none from the right. */
+static void tga_mirror(unsigned char *pixels, const struct decoded *decoded)
+{
+    const size_t channels = decoded->channels, row_bytes = decoded->width * channels;
+
+    for (uint32_t y = 0; y < decoded->height; y++, pixels += row_bytes) {
+        unsigned char *left = pixels, *right = pixels + row_bytes - channels;
+
+        for (; left < right; left += channels, right -= channels)
+            for (size_t c = 0; c < channels; c++) {
+                unsigned char byte = left[c];
+
+                left[c] = right[c];
+                right[c] = byte;
+            }
+    }
 }
 
 /* Bytes of a pixel in the file and channels after decoding; 15 and 16 bits become RGB. */
@@ -283,6 +311,7 @@ static int tga_read(struct tga *tga, const struct decode_source *source, struct 
     *tga = (struct tga) {
         .indexed = bytes[1] == 1,
         .packed = type >= 8,
+        .from_right = (bytes[17] & 16) != 0,
         .width = le16(bytes + 12),
         .height = le16(bytes + 14),
         .pixels_offset = TGA_HEADER_BYTES + bytes[0],

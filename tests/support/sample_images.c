@@ -246,7 +246,8 @@ void sample_tga(struct sample *sample, const struct sample_shape *shape)
     put16le(sample, shape->width);
     put16le(sample, shape->height);
     put8(sample, shape->palette ? 8 : shape->channels * 8);
-    put8(sample, (shape->channels == 4 ? 8u : 0u) | (shape->top_down ? 32u : 0u));
+    put8(sample, (shape->channels == 4 ? 8u : 0u) | (shape->from_right ? 16u : 0u) |
+                     (shape->top_down ? 32u : 0u));
     for (uint32_t i = 0; shape->palette && i < 256; i++)
         put_palette_entry(sample, i, bgr);
     for (uint32_t row = 0; row < shape->height; row++) {
@@ -256,7 +257,7 @@ void sample_tga(struct sample *sample, const struct sample_shape *shape)
             /* runs of eight plain pixels */
             if (shape->packed && x % 8 == 0)
                 put8(sample, (shape->width - x < 8 ? shape->width - x : 8) - 1);
-            tga_pixel(sample, shape, x, y);
+            tga_pixel(sample, shape, shape->from_right ? shape->width - 1 - x : x, y);
         }
     }
 }

@@ -28,6 +28,7 @@ struct sample_shape {
     int palette;       /* PNG: RGB by a palette of 256; TGA: the same; BMP: the same */
     int packed;        /* TGA: run-length encoded */
     int top_down;      /* BMP and TGA */
+    int from_right;    /* TGA */
 };
 
 /* What channel c of pixel x, y is. */
