@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "foundation/real_time.h"
 #include "resources/decode_messages.h"
 #include "resources/decode_server.h"
 #include "resources/packet.h"
@@ -217,6 +218,13 @@ static void announce_an_image(int socket_fd)
     pause();
 }
 
+/* Whatever comes is taken: with something left in the socket its end would come before what was told. */
+static void await_the_kill(int socket_fd)
+{
+    for (;;)
+        packet_receive(socket_fd, &(char) { 0 }, 1, NULL, 0);
+}
+
 static void announce_twice(int socket_fd)
 {
     const struct decode_child_message message = measured(BYTES);
@@ -224,7 +232,7 @@ static void announce_twice(int socket_fd)
     guard(socket_fd);
     tell(socket_fd, &message);
     tell(socket_fd, &message);
-    pause();
+    await_the_kill(socket_fd);
 }
 
 static void say_done_at_once(int socket_fd)
@@ -263,8 +271,7 @@ static void send_half(int socket_fd)
 {
     guard(socket_fd);
     packet_send(socket_fd, "half", 4, NULL, 0);
-    for (;;)
-        packet_receive(socket_fd, &(char) { 0 }, 1, NULL, 0);
+    await_the_kill(socket_fd);
 }
 
 /* The reason is not even a text, and the code none of ours. */
@@ -384,6 +391,13 @@ static void run_code(int socket_fd)
     _exit(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED
               ? 0
               : 98);
+}
+
+/* It could run in place of a call that the daemon has allowed. */
+static void handle_a_signal(int socket_fd)
+{
+    guard(socket_fd);
+    _exit(signal(SIGXCPU, SIG_IGN) != SIG_ERR ? 0 : 98);
 }
 
 /* As a decoder would that believes a header. */
@@ -623,6 +637,7 @@ static const struct {
     { "fork", fork_one, EC_ERR_SYSTEM, "forbidden", true },
     { "kill", kill_the_server, EC_ERR_SYSTEM, "forbidden", true },
     { "code", run_code, EC_ERR_SYSTEM, "forbidden", true },
+    { "handler", handle_a_signal, EC_ERR_SYSTEM, "forbidden", true },
     { "memory", take_much_memory, EC_ERR_MEMORY, "no memory", true },
 };
 #define CHILDREN (sizeof children / sizeof children[0])
@@ -748,10 +763,9 @@ static void turn_ended(void *context, struct load_job *ended)
     turns_ended++;
 }
 
-START_TEST(a_child_with_several_turns_harms_only_the_one_whose_turn_it_is)
+static enum load_outcome run_in_turns(const char *child)
 {
     const struct load_place place = { .heap = &heap, .server = server, .cancel_fd = cancel_fd };
-    const unsigned before = descriptors();
     struct decode_entry entries[TURNS];
     struct load_batch batch = {
         .count = TURNS, .entries = entries, .turn = turn_of, .end = turn_ended, .context = turns
@@ -759,11 +773,34 @@ START_TEST(a_child_with_several_turns_harms_only_the_one_whose_turn_it_is)
 
     turns_ended = 0;
     for (unsigned i = 0; i < TURNS; i++) {
-        job_init(&turns[i], i == 0 ? in_turns[_i].name : "more", 60);
+        job_init(&turns[i], i == 0 ? child : "more", 60);
         load_job_entry(&turns[i], &entries[i]);
     }
     batch.limits = turns[0].limits;
-    ck_assert_int_eq(load_batch_run(&batch, &place), in_turns[_i].outcome);
+    return load_batch_run(&batch, &place);
+}
+
+/* A process gets no further turn when it is a second old, as it may be on a machine that stood still. */
+static bool is_cut_short(size_t at, enum load_outcome outcome, int64_t begin_ns)
+{
+    return ec_real_ns() - begin_ns > EC_NS_PER_S &&
+           (outcome != in_turns[at].outcome || turns_ended != in_turns[at].ended);
+}
+
+START_TEST(a_child_with_several_turns_harms_only_the_one_whose_turn_it_is)
+{
+    const unsigned before = descriptors();
+    int64_t begin_ns = ec_real_ns();
+    enum load_outcome outcome = run_in_turns(in_turns[_i].name);
+
+    for (unsigned tries = 1; tries < 20 && is_cut_short((size_t)_i, outcome, begin_ns); tries++) {
+        for (unsigned i = 0; i < turns_ended; i++)
+            if (turns[i].rc == EC_OK)
+                asset_heap_free(&heap, turns[i].offset, turns[i].decoded.bytes);
+        begin_ns = ec_real_ns();
+        outcome = run_in_turns(in_turns[_i].name);
+    }
+    ck_assert_int_eq(outcome, in_turns[_i].outcome);
     ck_assert_uint_eq(turns_ended, in_turns[_i].ended);
     for (unsigned i = 0; i < turns_ended; i++) {
         ck_assert_msg(turns[i].rc == in_turns[_i].rcs[i], "%u: %d: %s", i, turns[i].rc,
