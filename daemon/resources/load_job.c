@@ -18,7 +18,9 @@
 #include "resources/decode_server.h"
 #include "resources/packet.h"
 
-#define END_MS 1000 /* for a process that has said its last word */
+/* For a process that has said its last word. Machines stand still for a second now and then, and what was
+ * decoded well would count as lost. */
+#define END_MS 3000
 
 /* A process gets no further turn after that, so that what it has used of a processor's time is little beside
  * the limit of one resource. */
