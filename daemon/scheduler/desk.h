@@ -11,6 +11,7 @@
 
 #include "clients/clients.h"
 #include "daemon/heritage.h"
+#include "daemon/log_limit.h"
 #include "daemon/request.h"
 #include "scheduler/scheduler_private.h"
 #include "scheduler/timers.h"
@@ -68,6 +69,7 @@ struct desk {
     struct desk_member members[SCHEDULER_MEMBERS];
     struct timers *timers;
     struct timer_ledger *ledger; /* NULL: timers end with this run */
+    struct log_limit unpublished;
 
     uint64_t last_checkpoint; /* id */
     uv_timer_t *heritage_timer;

@@ -58,13 +58,26 @@ static const char *clock_name(const struct desk *desk, unsigned clock)
                                  : desk->clocks[clock - ALARM_STEP].name;
 }
 
-static void publish_payload(struct events *events, const struct timer_firing *firing)
+/* A timer of an earlier run may name a type that nobody has registered in this one, or with less room. */
+static void publish_payload(struct desk *desk, const struct timer_firing *firing)
 {
+    struct events *events = desk->services->events;
     const struct event_type *type = event_types_find(&events->types, firing->desc.event);
+    uint64_t kept_back;
     void *room;
 
-    if (type == NULL || events_claim(events, firing->desc.payload_bytes, &room) != EC_OK)
-        return; /* cannot be: types stay, and the payload fitted when it was armed */
+    if (type == NULL || firing->desc.payload_bytes > type->size ||
+        events_claim(events, firing->desc.payload_bytes, &room) != EC_OK) {
+        if (log_limit_allows(&desk->unpublished, ec_real_ns(), &kept_back))
+            log_warning("scheduler",
+                        "timer %" PRIu64 " of client %u: its event was not published: %s "
+                        "(%" PRIu64 " more were not logged)",
+                        firing->id, firing->desc.owner,
+                        type == NULL ? "nobody has registered its type since the daemon started"
+                                     : "it does not fit its type",
+                        kept_back);
+        return;
+    }
     if (firing->desc.payload_bytes > 0)
         memcpy(room, firing->desc.payload, firing->desc.payload_bytes);
     events_commit(events, type, firing->desc.payload_bytes, firing->desc.owner);
@@ -84,7 +97,7 @@ static void publish(struct desk *desk, const struct timer_firing *firing)
     strncpy(event.clock, clock_name(desk, firing->desc.clock), sizeof event.clock - 1);
     events_publish_system(events, EC_SYSTEM_timer_fired, &event);
     if (firing->desc.event != 0)
-        publish_payload(events, firing);
+        publish_payload(desk, firing);
 }
 
 /* No roll-back goes behind the history, or the oldest checkpoint. */

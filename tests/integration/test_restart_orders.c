@@ -231,6 +231,48 @@ START_TEST(a_timer_that_is_due_while_no_daemon_runs_fires_in_the_next)
 }
 END_TEST
 
+/* Its event's type belonged to another, who is not there any more. */
+START_TEST(a_timer_whose_type_is_gone_fires_and_the_log_says_what_is_missing)
+{
+    struct returns returns;
+    struct ec_client *client;
+    struct ec_subscriber *subscriber;
+    struct line_client lines;
+    struct seen seen = { 0 };
+    bool is_said = false;
+
+    start(false);
+    client = returns_connect(&returns, "game", engine.socket_path);
+    subscriber = listen_to_timers(client);
+    ck_assert(line_client_connect(&lines, engine.socket_path));
+    line_client_hello(&lines, "lines");
+    ck_assert_ptr_nonnull(
+        reply_at(line_client_call(&lines, "event.register",
+                                  "{\"name\":\"test.gone\",\"fields\":[{\"name\":\"value\","
+                                  "\"type\":\"u32\"}]}"),
+                 "result")
+            .text);
+    seen.id = arm(
+        client,
+        "{\"in_ns\":1000000,\"every_ns\":2000000,\"event\":\"test.gone\",\"payload\":{\"value\":1}}");
+    await_firings(subscriber, &seen, 3);
+    restart(false);
+    returns_await(&returns);
+    await_firings(subscriber, &seen, 3);
+    while (!is_said) { /* it is said from a thread of its own */
+        char *said = daemon_stderr(&engine);
+
+        is_said = strstr(said, "nobody has registered its type") != NULL;
+        free(said);
+        if (!is_said)
+            await_firings(subscriber, &seen, 1);
+    }
+    line_client_close(&lines);
+    ec_subscriber_destroy(subscriber);
+    returns_disconnect(&returns, client);
+}
+END_TEST
+
 /* The same daemon, and a connection that breaks. */
 START_TEST(timers_wait_for_a_game_whose_connection_broke)
 {
@@ -406,6 +448,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, timers_of_a_game_go_on_and_those_of_a_line_client_end, 0, 2);
     tcase_add_loop_test(tcase, a_timer_that_is_due_while_no_daemon_runs_fires_in_the_next, 0, 2);
+    tcase_add_test(tcase, a_timer_whose_type_is_gone_fires_and_the_log_says_what_is_missing);
     tcase_add_test(tcase, timers_wait_for_a_game_whose_connection_broke);
     tcase_add_loop_test(tcase, checkpoints_lead_back_in_a_new_daemon, 0, 2);
     tcase_add_loop_test(tcase, reservations_of_a_game_stand_in_a_new_daemon, 0, 2);
