@@ -115,19 +115,30 @@ static void end(struct rehearsal *rehearsal)
     ec_json_member_u64(writer, "highest", rehearsal->highest);
 }
 
-static int read_element(struct ec_json_span element, unsigned index, int64_t after_ms,
-                        int64_t *at_ms, struct level_reading *reading, struct ec_error *why)
+/* How many numbers an array has; 0: more than there can be, or one of them is none, or negative. */
+static unsigned read_numbers(struct ec_json_span array, int64_t values[ELEMENTS_MAX])
 {
-    struct ec_json_iterator numbers = ec_json_iterate(element);
-    int64_t values[ELEMENTS_MAX] = { 0 };
+    struct ec_json_iterator numbers = ec_json_iterate(array);
     struct ec_json_span number;
     unsigned count = 0;
 
-    if (ec_json_type_of(element) == EC_JSON_ARRAY)
-        while (count < ELEMENTS_MAX && ec_json_next_element(&numbers, &number) &&
-               ec_json_get_i64(number, &values[count]) == EC_OK && values[count] >= 0)
-            count++;
-    if (count < 3 || values[1] == 0 || ec_json_next_element(&numbers, &number))
+    if (ec_json_type_of(array) != EC_JSON_ARRAY)
+        return 0;
+    while (ec_json_next_element(&numbers, &number)) {
+        if (count == ELEMENTS_MAX || ec_json_get_i64(number, &values[count]) != EC_OK ||
+            values[count] < 0)
+            return 0;
+        count++;
+    }
+    return count;
+}
+
+static int read_element(struct ec_json_span element, unsigned index, int64_t after_ms,
+                        int64_t *at_ms, struct level_reading *reading, struct ec_error *why)
+{
+    int64_t values[ELEMENTS_MAX] = { 0 };
+
+    if (read_numbers(element, values) < 3 || values[1] == 0)
         return ec_fail(why, EC_ERR_PARAM,
                        "trace: element %u is not [at_ms, total_bytes, available_bytes, "
                        "some_permille, full_permille], the last two optional",
