@@ -193,6 +193,31 @@ static void exceptions(ec_heap *heap, ec_stack *stack)
     }
     CHECK(thrown && live(ec_heap_stats, heap) == 0);
 }
+
+struct hungry {
+    hungry()
+    {
+        throw std::bad_alloc();
+    }
+};
+
+static void throwing_constructors()
+{
+    const ec_object_type types[] = { ec::object_type<thrower>("thrower"),
+                                     ec::object_type<hungry>("hungry") };
+    ec_object_pool_desc desc {};
+    ec_object_pool *pool;
+    ec_object_handle handle;
+
+    desc.name = "things";
+    desc.types = types;
+    desc.type_count = 2;
+    CHECK(ec_object_pool_create(&desc, &pool, nullptr) == EC_OK);
+    CHECK(ec_object_create(pool, 0, nullptr, &handle) == EC_ERR_STATE && handle.generation == 0);
+    CHECK(ec_object_create(pool, 1, nullptr, &handle) == EC_ERR_MEMORY && handle.generation == 0);
+    CHECK(live(ec_object_pool_stats, pool) == 0);
+    ec_object_pool_destroy(pool);
+}
 #endif
 
 int main()
@@ -224,6 +249,7 @@ int main()
     handles();
 #if defined(__cpp_exceptions)
     exceptions(heap, stack);
+    throwing_constructors();
 #endif
     ec_frame_arena_destroy(frame);
     ec_stack_destroy(stack);

@@ -35,11 +35,15 @@
 #include <memory_resource>
 #endif
 
+/* A function that has the name of its struct, as stat() has, is none of a program's warnings. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
 #include <engine-core/allocator.h>
 #include <engine-core/arena.h>
 #include <engine-core/frame_arena.h>
 #include <engine-core/object_pool.h>
 #include <engine-core/stack.h>
+#pragma GCC diagnostic pop
 
 namespace ec
 {
@@ -273,7 +277,8 @@ class stack_scope
 };
 
 /* A row of the type table of an object pool. ec_object_create's arguments are a pointer to Arguments, which the
- * constructor takes; void: the default constructor. */
+ * constructor takes; void: the default constructor. ec_object_create is C, so no exception leaves it: it answers
+ * EC_ERR_MEMORY for a std::bad_alloc of the constructor and EC_ERR_STATE for all else, and there is no object. */
 template <class T, class Arguments = void> ec_object_type object_type(const char *name) noexcept
 {
     ec_object_type type {};
@@ -282,12 +287,22 @@ template <class T, class Arguments = void> ec_object_type object_type(const char
     type.bytes = sizeof(T);
     type.align = alignof(T) > 16 ? alignof(T) : 16;
     type.construct = [](void *object, const void *arguments, void *) -> int {
-        if constexpr (std::is_void_v<Arguments>) {
-            (void)arguments;
-            ::new (object) T();
-        } else {
-            ::new (object) T(*static_cast<const Arguments *>(arguments));
+#if defined(__cpp_exceptions)
+        try {
+#endif
+            if constexpr (std::is_void_v<Arguments>) {
+                (void)arguments;
+                ::new (object) T();
+            } else {
+                ::new (object) T(*static_cast<const Arguments *>(arguments));
+            }
+#if defined(__cpp_exceptions)
+        } catch (const std::bad_alloc &) {
+            return EC_ERR_MEMORY;
+        } catch (...) {
+            return EC_ERR_STATE;
         }
+#endif
         return EC_OK;
     };
     type.destruct = [](void *object, void *) { static_cast<T *>(object)->~T(); };
