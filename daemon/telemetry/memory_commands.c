@@ -50,7 +50,7 @@ static bool is_chosen(const struct choice *choice, const struct process *process
 static int not_found(struct request *request, const struct choice *choice);
 static write_fn write_report, write_tags, write_pools, write_sites;
 static int write_top_sites(struct request *request, const struct process *process, unsigned max,
-                           enum ec_site_order order, bool with_frames);
+                           enum ec_site_order order, struct memory_modules *modules);
 static int take_snapshot(struct request *request);
 static int diff_snapshots(struct request *request);
 
@@ -214,9 +214,12 @@ static int write_report(struct request *request, const struct process *process)
     const struct memory_history *history = memory_watch_history(watch, process->id);
     struct ec_json_writer *writer = request->result;
     struct process_memory memory;
+    struct memory_modules *modules = calloc(1, sizeof *modules);
     bool is_seen = false;
     int rc;
 
+    if (modules == NULL)
+        return ec_fail(request->why, EC_ERR_MEMORY, "no memory for the modules of a process");
     if (process->alive) {
         is_seen = host_memory_process(PROC, process->pid, &memory);
         ec_json_member_u64(writer, "rss_bytes", is_seen ? memory.rss_bytes : 0);
@@ -233,9 +236,11 @@ static int write_report(struct request *request, const struct process *process)
     memory_json_sampling(writer, process->segment);
     memory_json_checks(writer, process->segment);
     /* Whole stacks only of a process that was asked for by name: those of all would be too much. */
-    rc = write_top_sites(request, process, REPORT_SITES, EC_SITES_BY_BYTES,
-                         params->client_id.present || params->pid.present);
-    memory_json_suspects(writer, process->segment, history, memory_watch_frames(watch));
+    modules->brief = !params->client_id.present && !params->pid.present;
+    rc = write_top_sites(request, process, REPORT_SITES, EC_SITES_BY_BYTES, modules);
+    memory_json_suspects(writer, process->segment, history, memory_watch_frames(watch), modules);
+    memory_json_modules(writer, modules);
+    free(modules);
     return rc;
 }
 
@@ -255,37 +260,37 @@ static int write_pools(struct request *request, const struct process *process)
 static int write_sites(struct request *request, const struct process *process)
 {
     const struct params_memory_sites *params = request->params;
+    struct memory_modules *modules = calloc(1, sizeof *modules);
+    int rc;
 
+    if (modules == NULL)
+        return ec_fail(request->why, EC_ERR_MEMORY, "no memory for the modules of a process");
     memory_json_sampling(request->result, process->segment);
-    return write_top_sites(
+    rc = write_top_sites(
         request, process, (unsigned)params->limit.integer,
-        strcmp(params->by.string, "bytes") == 0 ? EC_SITES_BY_BYTES : EC_SITES_BY_TOTAL, true);
+        strcmp(params->by.string, "bytes") == 0 ? EC_SITES_BY_BYTES : EC_SITES_BY_TOTAL, modules);
+    memory_json_modules(request->result, modules);
+    free(modules);
+    return rc;
 }
 
 static int write_top_sites(struct request *request, const struct process *process, unsigned max,
-                           enum ec_site_order order, bool with_frames)
+                           enum ec_site_order order, struct memory_modules *modules)
 {
     const uint32_t rows = ec_site_report_rows(process->segment);
     const unsigned room = rows < max ? rows : max;
     struct ec_site_report *sites = malloc((room + 1) * sizeof *sites);
-    struct memory_modules *modules = calloc(1, sizeof *modules);
     struct ec_json_writer *writer = request->result;
     unsigned count;
 
-    if (sites == NULL || modules == NULL) {
-        free(sites);
-        free(modules);
+    if (sites == NULL)
         return ec_fail(request->why, EC_ERR_MEMORY, "no memory for %u sites", room);
-    }
-    modules->brief = !with_frames;
     count = ec_site_report_top(process->segment, order, sites, room);
     ec_json_member_array(writer, "sites");
     for (unsigned i = 0; i < count; i++)
         memory_json_site(writer, process->segment, &sites[i], modules);
     ec_json_array_end(writer);
-    memory_json_modules(writer, modules);
     free(sites);
-    free(modules);
     return EC_OK;
 }
 

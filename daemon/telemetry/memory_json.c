@@ -8,6 +8,8 @@
 #define FREE_BYTES_MIN (64u * 1024) /* below, it is not worth a word */
 #define REASON_BYTES 192
 
+static void begin_suspect(struct ec_json_writer *writer, const char *kind, const char *what,
+                          const char *reason);
 static void suspect(struct ec_json_writer *writer, const char *kind, const char *what,
                     const char *reason);
 static void suspect_tags(struct ec_json_writer *writer, const struct ec_client_segment *segment);
@@ -15,7 +17,8 @@ static void suspect_allocators(struct ec_json_writer *writer,
                                const struct ec_client_segment *segment,
                                const struct memory_history *history, uint64_t frames_min);
 static void suspect_sites(struct ec_json_writer *writer, const struct ec_client_segment *segment,
-                          const struct memory_history *history, uint64_t frames_min);
+                          const struct memory_history *history, uint64_t frames_min,
+                          struct memory_modules *modules);
 static void write_frame(struct ec_json_writer *writer, const struct ec_client_segment *segment,
                         const struct ec_site_report *site, uint64_t address,
                         struct memory_modules *modules);
@@ -244,23 +247,30 @@ static void write_frame(struct ec_json_writer *writer, const struct ec_client_se
 /* ---- suspects ---- */
 
 void memory_json_suspects(struct ec_json_writer *writer, const struct ec_client_segment *segment,
-                          const struct memory_history *history, uint64_t frames_min)
+                          const struct memory_history *history, uint64_t frames_min,
+                          struct memory_modules *modules)
 {
     ec_json_member_array(writer, "suspects");
     suspect_tags(writer, segment);
     suspect_allocators(writer, segment, history, frames_min);
     if (history != NULL)
-        suspect_sites(writer, segment, history, frames_min);
+        suspect_sites(writer, segment, history, frames_min, modules);
     ec_json_array_end(writer);
 }
 
-static void suspect(struct ec_json_writer *writer, const char *kind, const char *what,
-                    const char *reason)
+static void begin_suspect(struct ec_json_writer *writer, const char *kind, const char *what,
+                          const char *reason)
 {
     ec_json_object_begin(writer);
     ec_json_member_string(writer, "kind", kind);
     ec_json_member_string(writer, "what", what);
     ec_json_member_string(writer, "reason", reason);
+}
+
+static void suspect(struct ec_json_writer *writer, const char *kind, const char *what,
+                    const char *reason)
+{
+    begin_suspect(writer, kind, what, reason);
     ec_json_object_end(writer);
 }
 
@@ -312,7 +322,8 @@ static void suspect_allocators(struct ec_json_writer *writer,
 }
 
 static void suspect_sites(struct ec_json_writer *writer, const struct ec_client_segment *segment,
-                          const struct memory_history *history, uint64_t frames_min)
+                          const struct memory_history *history, uint64_t frames_min,
+                          struct memory_modules *modules)
 {
     char where[MEMORY_WHERE_BYTES], reason[REASON_BYTES];
     struct ec_site_report site;
@@ -327,6 +338,8 @@ static void suspect_sites(struct ec_json_writer *writer, const struct ec_client_
                  "has allocated in each of the last %" PRIu64 " frames, %" PRIu64
                  " blocks in all so far",
                  frames, site.total);
-        suspect(writer, "every_frame", where, reason);
+        begin_suspect(writer, "every_frame", where, reason);
+        memory_json_site_place(writer, segment, &site, modules);
+        ec_json_object_end(writer);
     }
 }

@@ -35,8 +35,10 @@ void memory_json_checks(struct ec_json_writer *writer, const struct ec_client_se
 /* From what was asked for to what the system counts; process is NULL of one that has ended. */
 void memory_json_bridge(struct ec_json_writer *writer, const struct ec_client_segment *segment,
                         const struct process_memory *process);
+/* A site that is one has its place, too, as in the list of sites. */
 void memory_json_suspects(struct ec_json_writer *writer, const struct ec_client_segment *segment,
-                          const struct memory_history *history, uint64_t frames_min);
+                          const struct memory_history *history, uint64_t frames_min,
+                          struct memory_modules *modules);
 
 /* One object of a list: amounts and place. */
 void memory_json_site(struct ec_json_writer *writer, const struct ec_client_segment *segment,

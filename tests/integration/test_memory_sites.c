@@ -447,6 +447,9 @@ START_TEST(suspects_are_named_with_their_reason)
            !has_suspect(line, "every_frame", THIS_FILE ":") ||
            !has_suspect(line, "over_budget", "loot"));
     ck_assert(!has_suspect(line, "growing", "steady"));
+    /* Nothing with frames comes after the suspects: this is the call stack of the site itself. */
+    ck_assert_ptr_nonnull(
+        strstr(strstr(line, "\"kind\":\"every_frame\""), "\"frames\":[{\"module\":"));
     ck_assert_ptr_nonnull(strstr(line, "have only grown for "));
     ck_assert_ptr_nonnull(strstr(line, "more than its budget of 100000"));
     do { /* a look may fall between two frames */

@@ -155,7 +155,7 @@ static int64_t tag_number(pid_t pid, const char *tag, const char *member)
     return reply_number(report_of(pid), path);
 }
 
-static const char *const samples[] = { "0", "4096", "524288", "1" };
+static const char *const samples[] = { "0", "4096", "512KiB", "1" };
 
 static const char *const at_once[] = { "--at-once", NULL };
 
@@ -671,7 +671,7 @@ START_TEST(what_cannot_be_counted_is_refused_with_the_reason)
     } cases[] = {
         { { "run", NULL }, "which program" },
         { { "run", "--", "/nonexistent/program", NULL }, "No such file" },
-        { { "run", "--sample", "many", "--", "/bin/true", NULL }, "expected 0..1099511627776" },
+        { { "run", "--sample", "many", "--", "/bin/true", NULL }, "expected bytes up to 1TiB" },
         { { "run", "--tag", "0123456789012345678901234567890123", "/bin/true", NULL },
           "expected 1..31" },
         { { "run", "/sbin/ldconfig", NULL }, "linked statically" },

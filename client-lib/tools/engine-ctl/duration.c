@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SAMPLE_DISTANCE_MAX 1099511627776.0
+
 static const struct {
     const char *name;
     double factor;
@@ -62,5 +64,22 @@ bool amount_parse(const char *text, double *amount)
     if (!parse(text, amount, &unit))
         return false;
     *amount *= unit >= 0 ? units[unit].factor : 1;
+    return true;
+}
+
+bool sample_distance_parse(const char *text, uint64_t *bytes)
+{
+    double number;
+    int unit;
+
+    *bytes = 0;
+    if (strcmp(text, "off") == 0)
+        return true;
+    if (!parse(text, &number, &unit) || (unit >= 0 && units[unit].is_time))
+        return false;
+    number *= unit >= 0 ? units[unit].factor : 1;
+    if (number > SAMPLE_DISTANCE_MAX || number != (double)(uint64_t)number)
+        return false;
+    *bytes = (uint64_t)number;
     return true;
 }

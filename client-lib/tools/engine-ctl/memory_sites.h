@@ -17,7 +17,11 @@
 const char *memory_frame_name(struct symbols *symbols, const cJSON *modules, const cJSON *frame,
                               char name[SITE_NAME_BYTES]);
 
-/* The place that a site is called after: that of the frame that it tells. */
+/* Long lists of template arguments and parameters in a name of C++ become "<...>" and "(...)", so that it fits
+ * on a screen. */
+void memory_name_shorten(char *name);
+
+/* The place that a site is called after, for people: that of the frame that it tells. */
 const char *memory_site_name(struct symbols *symbols, const cJSON *modules, const cJSON *site,
                              char name[SITE_NAME_BYTES]);
 

@@ -36,7 +36,7 @@ static void print_checks(const struct ctl *ctl, const cJSON *process);
 static void print_tags(const struct ctl *ctl, const cJSON *tags);
 static void print_allocators(const struct ctl *ctl, const cJSON *allocators);
 static void print_sites(const struct view *view, const cJSON *process, const cJSON *sites);
-static void print_suspects(const struct ctl *ctl, const cJSON *suspects);
+static void print_suspects(const struct view *view, const cJSON *process);
 static void print_changes(const struct view *view, const cJSON *rows, const char *title,
                           const char *name);
 
@@ -273,7 +273,7 @@ static void print_process(const struct view *view, const cJSON *process)
     print_allocators(ctl, json_member(process, "allocators"));
     print_sites(view, process, json_member(process, "sites"));
     print_checks(ctl, process);
-    print_suspects(ctl, json_member(process, "suspects"));
+    print_suspects(view, process);
     putchar('\n');
 }
 
@@ -404,17 +404,22 @@ static void print_sites(const struct view *view, const cJSON *process, const cJS
     memory_sites_print(sites, json_member(process, "modules"), &how);
 }
 
-static void print_suspects(const struct ctl *ctl, const cJSON *suspects)
+static void print_suspects(const struct view *view, const cJSON *process)
 {
-    const cJSON *suspect;
+    const cJSON *suspect, *modules = json_member(process, "modules");
+    const bool colours = view->ctl->colours;
 
-    cJSON_ArrayForEach(suspect, suspects)
+    cJSON_ArrayForEach(suspect, json_member(process, "suspects"))
     {
         char *what = tame(strdup(json_text(suspect, "what")));
         char *reason = tame(strdup(json_text(suspect, "reason")));
+        char site[SITE_NAME_BYTES];
 
-        printf("  %sSuspect%s %s: %s\n", style_on(STYLE_WARNING, ctl->colours),
-               style_off(ctl->colours), what, reason);
+        printf("  %sSuspect%s %s: %s\n", style_on(STYLE_WARNING, colours), style_off(colours),
+               json_member(suspect, "frames") != NULL
+                   ? memory_site_name(view->symbols, modules, suspect, site)
+                   : what,
+               reason);
         free(what);
         free(reason);
     }

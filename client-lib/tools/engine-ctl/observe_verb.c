@@ -7,18 +7,15 @@
 #include "engine-ctl/print.h"
 #include "engine-ctl/verb.h"
 
-#define SAMPLE_BYTES_MAX 1099511627776.0
-
 enum { SAMPLE, CHECKS };
 
-static int read_sample(const char *text, double *bytes);
 static int read_switch(const char *text, bool *on);
 static void print_observed(const struct ctl *ctl, const cJSON *result);
 
 int verb_mem_observe(struct ctl *ctl, const struct verb_input *input)
 {
     const char *sample = input->options[SAMPLE], *checks = input->options[CHECKS];
-    double sample_bytes = 0;
+    uint64_t sample_bytes = 0;
     bool on = false;
     long long client;
     cJSON *params;
@@ -29,8 +26,9 @@ int verb_mem_observe(struct ctl *ctl, const struct verb_input *input)
                         input->arguments[0]);
     if (sample == NULL && checks == NULL)
         return ctl_fail(EXIT_USAGE, "mem-observe: expected --sample, --checks, or both");
-    if (sample != NULL)
-        rc = read_sample(sample, &sample_bytes);
+    if (sample != NULL && !sample_distance_parse(sample, &sample_bytes))
+        rc = ctl_fail(EXIT_USAGE,
+                      "mem-observe: --sample is \"%s\", expected bytes up to 1TiB, or off", sample);
     if (rc == EXIT_DONE && checks != NULL)
         rc = read_switch(checks, &on);
     if (rc != EXIT_DONE)
@@ -38,23 +36,10 @@ int verb_mem_observe(struct ctl *ctl, const struct verb_input *input)
     params = cJSON_CreateObject();
     cJSON_AddNumberToObject(params, "client_id", (double)client);
     if (sample != NULL)
-        cJSON_AddNumberToObject(params, "sample_bytes", sample_bytes);
+        cJSON_AddNumberToObject(params, "sample_bytes", (double)sample_bytes);
     if (checks != NULL)
         cJSON_AddBoolToObject(params, "checks", on);
     return ctl_show(ctl, "memory.observe", params, print_observed);
-}
-
-static int read_sample(const char *text, double *bytes)
-{
-    if (strcmp(text, "off") == 0) {
-        *bytes = 0;
-        return EXIT_DONE;
-    }
-    if (!amount_parse(text, bytes) || *bytes < 0 || *bytes > SAMPLE_BYTES_MAX ||
-        *bytes != (double)(uint64_t)*bytes)
-        return ctl_fail(EXIT_USAGE,
-                        "mem-observe: --sample is \"%s\", expected bytes up to 1TiB, or off", text);
-    return EXIT_DONE;
 }
 
 static int read_switch(const char *text, bool *on)

@@ -2,20 +2,20 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine-ctl/duration.h"
 #include "engine-ctl/verb.h"
 
 #define LIBRARY "libengine-core-preload.so"
 #define PRELOAD "LD_PRELOAD"
 #define TAG_BYTES_MAX 31
-#define SAMPLE_BYTES_MAX (1ll << 40)
 
 enum { TAG, SAMPLE, AT_ONCE };
 
@@ -49,7 +49,7 @@ int verb_run(struct ctl *ctl, const struct verb_input *input)
 static int check_input(const struct verb_input *input)
 {
     const char *tag = input->options[TAG];
-    long long bytes;
+    uint64_t bytes;
 
     if (input->rest == NULL || input->rest[0] == NULL)
         return ctl_fail(EXIT_USAGE, "run: which program? Try engine-ctl run --help");
@@ -60,10 +60,9 @@ static int check_input(const struct verb_input *input)
         if ((unsigned char)*c < ' ' || *c == 0x7f)
             return ctl_fail(EXIT_USAGE, "run: the tag holds the control character 0x%02x",
                             (unsigned char)*c);
-    if (input->options[SAMPLE] != NULL &&
-        !verb_number(input->options[SAMPLE], 0, SAMPLE_BYTES_MAX, &bytes))
-        return ctl_fail(EXIT_USAGE, "run: --sample is \"%s\", expected 0..%lld bytes",
-                        input->options[SAMPLE], SAMPLE_BYTES_MAX);
+    if (input->options[SAMPLE] != NULL && !sample_distance_parse(input->options[SAMPLE], &bytes))
+        return ctl_fail(EXIT_USAGE, "run: --sample is \"%s\", expected bytes up to 1TiB, or off",
+                        input->options[SAMPLE]);
     return EXIT_DONE;
 }
 
@@ -150,7 +149,8 @@ static int set_environment(const struct ctl *ctl, const struct verb_input *input
                            const char *library)
 {
     const char *before = getenv(PRELOAD);
-    char path[PATH_MAX], *list = NULL;
+    char path[PATH_MAX], sample[24] = "", *list = NULL;
+    uint64_t bytes;
     bool done;
 
     if (realpath(library, path) == NULL)
@@ -158,13 +158,15 @@ static int set_environment(const struct ctl *ctl, const struct verb_input *input
     if (asprintf(&list, "%s%s%s", path, before != NULL && before[0] != '\0' ? ":" : "",
                  before != NULL ? before : "") < 0)
         return ctl_fail(EXIT_ANSWERED_ERROR, "run: no memory");
-    done = setenv(PRELOAD, list, 1) == 0 &&
-           (input->options[TAG] == NULL ||
-            setenv("ENGINE_CORE_MALLOC_TAG", input->options[TAG], 1) == 0) &&
-           (input->options[SAMPLE] == NULL ||
-            setenv("ENGINE_CORE_MALLOC_SAMPLE", input->options[SAMPLE], 1) == 0) &&
-           (input->options[AT_ONCE] == NULL || setenv("ENGINE_CORE_MALLOC_AT_ONCE", "1", 1) == 0) &&
-           (ctl->socket_path == NULL || setenv("ENGINE_CORE_SOCKET", ctl->socket_path, 1) == 0);
+    if (input->options[SAMPLE] != NULL && sample_distance_parse(input->options[SAMPLE], &bytes))
+        snprintf(sample, sizeof sample, "%" PRIu64, bytes);
+    done =
+        setenv(PRELOAD, list, 1) == 0 &&
+        (input->options[TAG] == NULL ||
+         setenv("ENGINE_CORE_MALLOC_TAG", input->options[TAG], 1) == 0) &&
+        (input->options[SAMPLE] == NULL || setenv("ENGINE_CORE_MALLOC_SAMPLE", sample, 1) == 0) &&
+        (input->options[AT_ONCE] == NULL || setenv("ENGINE_CORE_MALLOC_AT_ONCE", "1", 1) == 0) &&
+        (ctl->socket_path == NULL || setenv("ENGINE_CORE_SOCKET", ctl->socket_path, 1) == 0);
     free(list);
     return done ? EXIT_DONE : ctl_fail(EXIT_ANSWERED_ERROR, "run: %s", strerror(errno));
 }

@@ -479,7 +479,7 @@ const struct verb verbs[] = {
               "mem-report.",
       .options = { { "tag", "TAG", false, "What they are counted for, \"malloc\" by default." },
                    { "sample", "BYTES", false,
-                     "Note the call stack once in so many bytes, 524288 by default; 1: always, 0: "
+                     "Note the call stack once in so many bytes, 512KiB by default; 1: always, off: "
                      "never." },
                    { "at-once", NULL, false,
                      "Attach to the daemon before the program begins, so that a short one is seen." } },
