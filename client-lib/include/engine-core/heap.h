@@ -70,8 +70,9 @@ EC_API void *ec_realloc(struct ec_heap *heap, void *block, size_t bytes, uint32_
 
 /* Give a block back; NULL is accepted and does nothing.
  *
- * Returns EC_OK, EC_ERR_STATE (the block is free already), EC_ERR_PARAM (no block of the heap), or
- *         EC_ERR_SIZE (its guard bytes were overwritten); then nothing changes. */
+ * Returns EC_OK, EC_ERR_STATE (the block is free already), EC_ERR_PARAM (no block of the heap; one over 2,048
+ *         bytes that is free already is none any more), or EC_ERR_SIZE (its guard bytes were overwritten);
+ *         then nothing changes. */
 EC_API int ec_free(struct ec_heap *heap, void *block);
 
 /* How many bytes of a live block may be used: at least as many as were asked for; 0: no block. */
