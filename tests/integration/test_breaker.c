@@ -214,7 +214,6 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, a_game_sees_the_level_and_its_answer_is_reported);
     tcase_add_test(tcase, an_answer_that_comes_with_the_level_is_one_to_its_order);

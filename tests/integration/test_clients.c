@@ -730,8 +730,6 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_set_timeout(attaching, 60);
-    tcase_set_timeout(ending, 60);
     tcase_add_checked_fixture(attaching, set_up, tear_down);
     tcase_add_checked_fixture(ending, set_up, tear_down);
     tcase_add_test(attaching, attach_answers_with_the_daemons_segments_read_only);

@@ -287,7 +287,6 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, three_games_see_the_same_steps_in_order);
     tcase_add_test(tests, a_game_that_was_stopped_is_told_how_many_steps_passed);
     tcase_add_test(tests, a_game_that_is_killed_while_it_waits_disturbs_nobody);

@@ -386,7 +386,6 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, the_three_default_clocks_are_there);
     tcase_add_test(tests, pause_advance_and_resume_answer_after_their_effect);
     tcase_add_test(tests, roll_back_goes_to_a_checkpoint_or_a_time_and_raises_the_epoch);

@@ -665,7 +665,6 @@ int main(void)
     SRunner *runner = srunner_create(suite);
     int failed;
 
-    tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, status_shows_one_page_without_colours_in_a_pipe);
     tcase_add_test(tests, names_of_others_cannot_drive_the_terminal);

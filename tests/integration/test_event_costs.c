@@ -279,7 +279,6 @@ int main(void)
     int failed;
 
     signal(SIGPIPE, SIG_IGN);
-    tcase_set_timeout(tcase, 110);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, publishing_and_reading_make_no_system_call_and_allocate_nothing);
     tcase_add_test(tcase, an_allocation_would_be_seen);

@@ -483,7 +483,6 @@ int main(void)
     int failed;
 
     signal(SIGPIPE, SIG_IGN);
-    tcase_set_timeout(tcase, 110);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, two_runs_read_the_same_events_in_the_same_order);
     tcase_add_test(tcase, an_event_belongs_to_the_step_that_its_publisher_was_told_of);

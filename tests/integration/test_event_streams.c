@@ -348,7 +348,6 @@ int main(void)
     int failed;
 
     signal(SIGPIPE, SIG_IGN);
-    tcase_set_timeout(tcase, 110);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, what_comes_faster_than_the_rate_is_skipped_and_counted);
     tcase_add_test(tcase, the_newest_event_always_arrives_at_the_pace_that_was_asked_for);

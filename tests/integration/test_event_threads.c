@@ -131,7 +131,6 @@ int main(void)
     int failed;
 
     signal(SIGPIPE, SIG_IGN);
-    tcase_set_timeout(tcase, 110);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, publishers_and_subscribers_come_and_go_on_their_own_threads);
     suite_add_tcase(suite, tcase);

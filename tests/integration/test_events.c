@@ -1168,7 +1168,6 @@ int main(void)
     int failed;
 
     signal(SIGPIPE, SIG_IGN);
-    tcase_set_timeout(tcase, 110);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, every_event_reaches_every_reliable_reader_once_and_in_order);
     tcase_add_test(tcase, a_reader_that_was_there_first_gets_a_later_port_from_its_beginning);
@@ -1189,7 +1188,6 @@ int main(void)
                         COUNT(sleepings));
     tcase_add_test(tcase, what_a_killed_publisher_had_claimed_is_never_seen);
     tcase_add_test(tcase, random_kills_leave_no_stuck_publisher_and_no_descriptor);
-    tcase_set_timeout(stalls, 110);
     tcase_add_checked_fixture(stalls, set_up_default, tear_down);
     tcase_add_test(stalls, a_stopped_reader_is_demoted_and_later_told_exactly_what_it_lost);
     tcase_add_test(tcase, a_client_that_scribbles_over_its_cursors_harms_nobody_else);

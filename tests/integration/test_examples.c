@@ -108,7 +108,6 @@ int main(void)
     int failed;
 
     signal(SIGPIPE, SIG_IGN);
-    tcase_set_timeout(tcase, 110);
     tcase_add_checked_fixture(tcase, set_up, NULL);
     tcase_add_test(tcase, the_subscriber_prints_what_the_publisher_publishes);
     tcase_add_test(tcase, without_a_daemon_an_example_says_so_and_fails);

@@ -411,7 +411,6 @@ int main(void)
     SRunner *runner = srunner_create(suite);
     int failed;
 
-    tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_loop_test(tests, a_client_is_attached_from_create_to_destroy, 0, 2);
     tcase_add_loop_test(tests, a_call_right_after_create_is_answered, 0, 2);

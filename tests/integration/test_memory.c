@@ -264,7 +264,6 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, a_live_process_is_reported_as_it_is);
     tcase_add_test(tcase, the_names_of_the_tags_are_there_from_the_attach);

@@ -690,7 +690,6 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_set_timeout(sites, 60);
     tcase_add_checked_fixture(sites, set_up, tear_down);
     tcase_add_test(sites, sites_are_told_of_a_live_process_and_of_a_killed_one);
     tcase_add_test(sites, leaks_are_listed_by_file_and_module);

@@ -408,7 +408,6 @@ int main(void)
     int failed;
 
     signal(SIGPIPE, SIG_IGN);
-    tcase_set_timeout(tcase, 110);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, each_death_of_a_client_leaves_a_record, 0, 5);
     tcase_add_test(tcase, who_detaches_leaves_none);

@@ -704,7 +704,6 @@ static Suite *preload_suite(void)
     TCase *counted = tcase_create("counted");
     const int modes = sizeof samples / sizeof samples[0];
 
-    tcase_set_timeout(counted, 60);
     tcase_add_checked_fixture(counted, set_up, tear_down);
     tcase_add_loop_test(counted, each_block_of_a_c_program_is_counted, 0, modes);
     tcase_add_loop_test(counted, what_a_program_does_with_its_memory_stays_right, 0, modes);

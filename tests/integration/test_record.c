@@ -623,7 +623,6 @@ int main(void)
     int failed;
 
     signal(SIGPIPE, SIG_IGN);
-    tcase_set_timeout(tcase, 110);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, every_recorded_event_comes_again_with_its_payload_and_in_order);
     tcase_add_test(tcase, what_a_killed_recorder_wrote_is_whole_up_to_its_last_chunk);

@@ -567,7 +567,6 @@ int main(void)
     int failed;
 
     signal(SIGPIPE, SIG_IGN);
-    tcase_set_timeout(tcase, 110);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, every_reply_finds_its_request_when_several_ask_at_once);
     tcase_add_test(tcase, ten_thousand_requests_wait_at_once_and_one_more_is_refused);

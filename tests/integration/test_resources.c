@@ -727,7 +727,6 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, a_game_sees_each_pixel_of_each_format, 0, 2);
     tcase_add_loop_test(tcase, what_is_held_is_kept_and_its_holder_named, 0, 2);
     tcase_add_test(tcase, a_group_that_fails_leaves_nothing_and_names_the_resource);

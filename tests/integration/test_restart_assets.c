@@ -332,7 +332,6 @@ int main(void)
     int failed;
 
     signal(SIGPIPE, SIG_IGN);
-    tcase_set_timeout(tcase, 110);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, mounts_and_aliases_of_the_last_run_are_those_of_the_next, 0, 2);
     tcase_add_test(tcase, a_mount_that_is_gone_is_left_out_and_the_others_stay);

@@ -444,7 +444,6 @@ int main(void)
     int failed;
 
     signal(SIGPIPE, SIG_IGN);
-    tcase_set_timeout(tcase, 110);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_loop_test(tcase, timers_of_a_game_go_on_and_those_of_a_line_client_end, 0, 2);
     tcase_add_loop_test(tcase, a_timer_that_is_due_while_no_daemon_runs_fires_in_the_next, 0, 2);

@@ -336,7 +336,6 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_set_timeout(tests, 110);
     tcase_add_loop_test(
         tests, five_members_stay_in_step_while_one_is_stopped_and_one_is_killed_and_comes_back, 0,
         2);

@@ -188,7 +188,6 @@ int main(void)
     SRunner *runner = srunner_create(suite);
     int failed;
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, what_games_use_is_recorded_in_order_and_played_again);
     tcase_add_test(tcase, a_recording_that_cannot_begin_changes_no_file);
     suite_add_tcase(suite, tcase);
