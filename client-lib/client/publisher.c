@@ -525,6 +525,8 @@ void ec_publisher_step_passed(struct ec_publisher *publisher, uint64_t step)
 {
     ec_port_flush(&publisher->writer); /* an open batch may hold events of this step */
     ec_port_step_passed(&publisher->writer, step);
+    /* What an open batch gets from now on is of a later one. */
+    publisher->stamped = publisher->stamp == EC_STAMP_FRAME;
 }
 
 void ec_publisher_stats(const struct ec_publisher *publisher, struct ec_publisher_stats *stats)

@@ -284,6 +284,48 @@ static int publish_in_step(const struct game_side *side)
     return 0;
 }
 
+/* A batch has one stamp, but it may go on when a step is over. */
+static int publish_a_batch(const struct game_side *side)
+{
+    struct ec_client *client = join("game");
+    struct ec_publisher *publisher = open_port(client, "main");
+    struct ec_subscriber *subscriber = open_subscriber(client, (struct ec_subscriber_desc) { 0 });
+    struct ec_step_clock physics;
+    uint64_t passed = 0;
+    struct ec_event event;
+    struct ec_step step;
+
+    (void)side;
+    GAME_CHECK(ec_step_find(client, "physics", &physics) == EC_OK);
+    do
+        GAME_CHECK(ec_step_wait(&physics, GAME_WAIT_NS, &step) == EC_OK);
+    while (step.step == 0);
+    ec_publisher_batch_begin(publisher);
+    for (uint32_t n = 0; n < 2; n++) {
+        publish(publisher, mark_type(), 0, n);
+        ec_publisher_step_passed(publisher, passed); /* makes the event visible */
+        GAME_CHECK(ec_subscriber_wait(subscriber, GAME_WAIT_NS) == EC_OK);
+        GAME_CHECK(ec_subscriber_next(subscriber, &event) == EC_OK);
+        GAME_CHECK(n == 0 || event.step > passed);
+        passed = event.step;
+        GAME_CHECK(ec_subscriber_done(subscriber) == EC_OK);
+        ec_publisher_step_passed(publisher, passed);
+    }
+    ec_publisher_batch_end(publisher);
+    ec_subscriber_destroy(subscriber);
+    ec_publisher_destroy(publisher);
+    ec_client_destroy(client);
+    return 0;
+}
+
+START_TEST(a_batch_has_nothing_of_a_step_that_its_publisher_said_is_over)
+{
+    struct game game = game_start(publish_a_batch, NULL);
+
+    ck_assert_int_eq(game_end(&game), 0);
+}
+END_TEST
+
 START_TEST(an_event_belongs_to_the_step_that_its_publisher_was_told_of)
 {
     struct game game = game_start(publish_in_step, NULL);
@@ -486,6 +528,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, two_runs_read_the_same_events_in_the_same_order);
     tcase_add_test(tcase, an_event_belongs_to_the_step_that_its_publisher_was_told_of);
+    tcase_add_test(tcase, a_batch_has_nothing_of_a_step_that_its_publisher_said_is_over);
     tcase_add_test(tcase, a_port_that_is_overdue_is_no_longer_waited_for_and_counted);
     tcase_add_test(tcase, ports_are_merged_by_the_time_of_their_events);
     tcase_add_loop_test(tcase, a_late_joiner_starts_where_it_asked_to_and_misses_nothing_behind, 0,
