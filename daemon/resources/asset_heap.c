@@ -39,6 +39,8 @@ static bool reserve_huge(struct asset_heap *heap, uint64_t offset, uint64_t byte
 static bool wait_for_orders(struct asset_heap *heap, uint64_t *seen);
 static void punch(struct asset_heap *heap, uint64_t offset, uint64_t bytes);
 static void give(struct asset_heap *heap, uint64_t offset, uint64_t bytes);
+static void give_locked(struct asset_heap *heap, uint64_t offset, uint64_t bytes);
+static bool has_whole_pages(int fd);
 static void *reclaim(void *context);
 
 int asset_heap_init(struct asset_heap *heap, int fd, uint64_t bytes, bool huge,
@@ -47,7 +49,7 @@ int asset_heap_init(struct asset_heap *heap, int fd, uint64_t bytes, bool huge,
     const uint64_t header = EC_SEGMENT_HEADER_BYTES;
     int rc;
 
-    *heap = (struct asset_heap) { .fd = fd, .bytes = bytes };
+    *heap = (struct asset_heap) { .fd = fd, .bytes = bytes, .whole = has_whole_pages(fd) };
     atomic_init(&heap->huge, huge);
     heap->capacity = (bytes - header) & ~(uint64_t)(HEAP_PAGE_BYTES - 1);
     rc = heap_ranges_init(&heap->ranges, header, heap->capacity, RANGES_MAX, why);
@@ -111,6 +113,7 @@ bool asset_heap_take_at(struct asset_heap *heap, uint64_t offset, uint64_t bytes
     bool taken;
 
     pthread_mutex_lock(&heap->lock);
+    heap->takeable = true;
     taken = heap_ranges_take_at(&heap->ranges, offset, bytes);
     pthread_mutex_unlock(&heap->lock);
     return taken;
@@ -121,6 +124,7 @@ void asset_heap_clear_free(struct asset_heap *heap)
     pthread_mutex_lock(&heap->lock);
     for (uint32_t i = 0; i < heap->ranges.count; i++)
         punch(heap, heap->ranges.free[i].offset, heap->ranges.free[i].bytes);
+    heap->takeable = false;
     pthread_mutex_unlock(&heap->lock);
 }
 
@@ -290,8 +294,33 @@ static void punch(struct asset_heap *heap, uint64_t offset, uint64_t bytes)
 static void give(struct asset_heap *heap, uint64_t offset, uint64_t bytes)
 {
     pthread_mutex_lock(&heap->lock);
-    heap_ranges_give(&heap->ranges, offset, bytes);
+    give_locked(heap, offset, bytes);
     pthread_mutex_unlock(&heap->lock);
+}
+
+/* A huge page that came for the range alone leaves small ones beside the hole. They go as well, under the
+ * lock, so that nobody takes them meanwhile: less than two huge pages. */
+static void give_locked(struct asset_heap *heap, uint64_t offset, uint64_t bytes)
+{
+    const uint64_t end = offset + heap_ranges_round(bytes);
+    uint64_t wide_begin = offset, wide_end = end;
+
+    heap_ranges_give(&heap->ranges, offset, bytes);
+    if (!heap->whole || heap->takeable)
+        return;
+    heap_ranges_widen(&heap->ranges, &wide_begin, &wide_end);
+    if (wide_begin < offset)
+        punch(heap, wide_begin, offset - wide_begin);
+    if (end < wide_end)
+        punch(heap, end, wide_end - end);
+}
+
+/* The kernel says so by the size of a block, which is a huge page's then. */
+static bool has_whole_pages(int fd)
+{
+    struct stat st;
+
+    return fstat(fd, &st) == 0 && st.st_blksize >= (blksize_t)HEAP_HUGE_BYTES;
 }
 
 static void *reclaim(void *context)
@@ -310,7 +339,7 @@ static void *reclaim(void *context)
         pthread_mutex_unlock(&heap->lock);
         punch(heap, order.offset, heap_ranges_round(order.bytes));
         pthread_mutex_lock(&heap->lock);
-        heap_ranges_give(&heap->ranges, order.offset, order.bytes);
+        give_locked(heap, order.offset, order.bytes);
         heap->ordered_bytes -= heap_ranges_round(order.bytes);
         heap->done++;
         pthread_cond_broadcast(&heap->order_done);

@@ -26,6 +26,8 @@ struct asset_heap {
     uint64_t bytes;    /* of the file; page 0 is its header */
     uint64_t capacity; /* what can be taken */
     atomic_bool huge;  /* ask for huge pages; false once the kernel says that it has none */
+    bool whole;        /* the file gets huge pages unasked, also where less of one was reserved */
+    bool takeable;     /* from the first take_at on: free memory may be taken with what is in it */
 
     /* Ranges to be freed by the thread: [done, ordered) of the ring. */
     struct heap_order *orders;

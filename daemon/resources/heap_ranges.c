@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+static uint32_t first_from(const struct heap_ranges *ranges, uint64_t offset);
 static bool find_oldest(const struct heap_ranges *ranges, uint64_t bytes, uint32_t *place);
 static void cut(struct heap_ranges *ranges, uint32_t place, uint64_t offset, uint64_t bytes);
 static void insert(struct heap_ranges *ranges, uint32_t place, struct heap_range range);
@@ -91,13 +92,46 @@ bool heap_ranges_take_at(struct heap_ranges *ranges, uint64_t offset, uint64_t b
 
 void heap_ranges_give(struct heap_ranges *ranges, uint64_t offset, uint64_t bytes)
 {
-    uint32_t low = 0, high;
+    uint32_t low;
 
     bytes = heap_ranges_round(bytes);
     if (ranges->count >= ranges->capacity)
         merge_all(ranges);
-    high = ranges->count;
-    while (low < high) { /* the first range behind offset */
+    low = first_from(ranges, offset);
+    assert(low == 0 || ranges->free[low - 1].offset + ranges->free[low - 1].bytes <= offset);
+    assert(low == ranges->count || offset + bytes <= ranges->free[low].offset);
+    insert(ranges, low,
+           (struct heap_range) { .offset = offset, .bytes = bytes, .freed_at = ++ranges->serial });
+    ranges->free_bytes += bytes;
+}
+
+void heap_ranges_widen(const struct heap_ranges *ranges, uint64_t *begin, uint64_t *end)
+{
+    const uint64_t floor = *begin - *begin % HEAP_HUGE_BYTES;
+    const uint64_t ceiling = (*end + HEAP_HUGE_BYTES - 1) / HEAP_HUGE_BYTES * HEAP_HUGE_BYTES;
+
+    for (uint32_t i = first_from(ranges, *begin); i > 0 && *begin > floor; i--) {
+        const struct heap_range *before = &ranges->free[i - 1];
+
+        if (before->offset + before->bytes != *begin)
+            break;
+        *begin = before->offset > floor ? before->offset : floor;
+    }
+    for (uint32_t i = first_from(ranges, *end); i < ranges->count && *end < ceiling; i++) {
+        const struct heap_range *behind = &ranges->free[i];
+
+        if (behind->offset != *end)
+            break;
+        *end = behind->bytes < ceiling - *end ? *end + behind->bytes : ceiling;
+    }
+}
+
+/* The place of the first range that does not begin before offset. */
+static uint32_t first_from(const struct heap_ranges *ranges, uint64_t offset)
+{
+    uint32_t low = 0, high = ranges->count;
+
+    while (low < high) {
         uint32_t middle = (low + high) / 2;
 
         if (ranges->free[middle].offset < offset)
@@ -105,11 +139,7 @@ void heap_ranges_give(struct heap_ranges *ranges, uint64_t offset, uint64_t byte
         else
             high = middle;
     }
-    assert(low == 0 || ranges->free[low - 1].offset + ranges->free[low - 1].bytes <= offset);
-    assert(low == ranges->count || offset + bytes <= ranges->free[low].offset);
-    insert(ranges, low,
-           (struct heap_range) { .offset = offset, .bytes = bytes, .freed_at = ++ranges->serial });
-    ranges->free_bytes += bytes;
+    return low;
 }
 
 /* Does the range hold bytes at the alignment that they need? */

@@ -57,4 +57,8 @@ bool heap_ranges_take_at(struct heap_ranges *ranges, uint64_t offset, uint64_t b
 /* Give back what take returned, with the same bytes. */
 void heap_ranges_give(struct heap_ranges *ranges, uint64_t offset, uint64_t bytes);
 
+/* How far the free memory around [*begin, *end), which is free, reaches within the huge pages that it
+ * begins and ends in. */
+void heap_ranges_widen(const struct heap_ranges *ranges, uint64_t *begin, uint64_t *end);
+
 #endif

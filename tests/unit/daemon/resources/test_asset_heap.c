@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "daemon/heap_file.h"
 #include "foundation/huge_map.h"
 
 #define HEAP_BYTES (16u << 20)
@@ -182,10 +183,77 @@ START_TEST(large_ranges_are_reserved_whole_in_pages_of_any_size)
 }
 END_TEST
 
+/* Its huge pages come for the first byte. */
+START_TEST(an_own_tmpfs_keeps_nothing_of_what_was_freed)
+{
+    const struct heap_file_desc desc = { .path = "", .huge = "always", .bytes = HEAP_BYTES };
+    const uint64_t sizes[] = { 5000, 3u << 20, 12000, (2u << 20) + 1, 4096 };
+    uint64_t offsets[sizeof sizes / sizeof sizes[0]], least = UINT64_MAX;
+    struct ec_error why = { 0 };
+
+    if (heap_file_open(&desc, &fd, &why) != EC_OK) {
+        ck_assert_int_eq(why.code, EC_ERR_SYSTEM); /* the right to make it may be missing */
+        return;
+    }
+    ck_assert_int_eq(ftruncate(fd, HEAP_BYTES), 0);
+    ck_assert_int_eq(asset_heap_init(&heap, fd, HEAP_BYTES, true, &why), EC_OK);
+    base = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ck_assert_ptr_ne(base, MAP_FAILED);
+    for (unsigned first = 0; first < 5; first++) { /* in another order each time */
+        for (unsigned i = 0; i < 5; i++) {
+            ck_assert_int_eq(asset_heap_reserve(&heap, sizes[i], &offsets[i], &why), EC_OK);
+            memset(base + offsets[i], (int)i + 1, sizes[i]);
+        }
+        for (unsigned n = 0; n < 5; n++) {
+            const unsigned gone = (first + n * 2) % 5;
+
+            asset_heap_free(&heap, offsets[gone], sizes[gone]);
+            offsets[gone] = 0;
+            for (unsigned i = 0; i < 5; i++)
+                for (uint64_t at = 0; offsets[i] != 0 && at < sizes[i]; at += 1000)
+                    ck_assert_uint_eq(base[offsets[i] + at], i + 1);
+        }
+        if (memory() < least)
+            least = memory();
+    }
+    /* Page 0 is nobody's. A huge page that the kernel is just looking at may stay for a round. */
+    ck_assert_uint_le(least, 4096);
+    tear_down();
+}
+END_TEST
+
+/* So what a daemon left is not gone before all of it was looked at. */
+START_TEST(what_may_still_be_taken_as_it_is_stays)
+{
+    const struct heap_file_desc desc = { .path = "", .huge = "always", .bytes = HEAP_BYTES };
+    struct ec_error why = { 0 };
+
+    if (heap_file_open(&desc, &fd, &why) != EC_OK) {
+        ck_assert_int_eq(why.code, EC_ERR_SYSTEM);
+        return;
+    }
+    ck_assert_int_eq(ftruncate(fd, HEAP_BYTES), 0);
+    ck_assert_int_eq(asset_heap_init(&heap, fd, HEAP_BYTES, true, &why), EC_OK);
+    base = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    ck_assert_ptr_ne(base, MAP_FAILED);
+    memset(base + 8192, 7, 4096);
+    ck_assert(asset_heap_take_at(&heap, 4096, 4096));
+    asset_heap_free(&heap, 4096, 4096);
+    ck_assert_uint_eq(base[8192], 7);
+    ck_assert(asset_heap_take_at(&heap, 8192, 4096));
+    asset_heap_clear_free(&heap);
+    ck_assert_uint_eq(base[8192], 7);
+    asset_heap_free(&heap, 8192, 4096);
+    ck_assert_uint_eq(base[8192], 0);
+    tear_down();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("asset heap");
     TCase *tcase = tcase_create("asset heap"), *small = tcase_create("small pages");
+    TCase *own = tcase_create("own tmpfs");
     SRunner *runner;
     int failed;
 
@@ -202,6 +270,9 @@ int main(void)
     tcase_add_test(small, a_refused_reservation_gives_everything_back);
     tcase_add_test(small, large_ranges_are_reserved_whole_in_pages_of_any_size);
     suite_add_tcase(suite, small);
+    tcase_add_test(own, an_own_tmpfs_keeps_nothing_of_what_was_freed);
+    tcase_add_test(own, what_may_still_be_taken_as_it_is_stays);
+    suite_add_tcase(suite, own);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);

@@ -154,6 +154,22 @@ static bool model_has_room(const bool *model, uint64_t pages, bool aligned)
     return false;
 }
 
+/* What is free around a range that is free, up to the ends of its huge pages. */
+static void model_check_wide(const bool *model, struct taken range)
+{
+    const uint64_t huge_pages = HEAP_HUGE_BYTES / PAGE;
+    uint64_t begin = range.offset, end = range.offset + heap_ranges_round(range.bytes);
+    uint64_t first = begin / PAGE, last = end / PAGE;
+
+    while (first % huge_pages != 0 && first > 1 && !model[first - 1])
+        first--;
+    while (last % huge_pages != 0 && last <= MODEL_PAGES && !model[last])
+        last++;
+    heap_ranges_widen(&ranges, &begin, &end);
+    ck_assert_uint_eq(begin, first * PAGE);
+    ck_assert_uint_eq(end, last * PAGE);
+}
+
 START_TEST(random_use_agrees_with_a_map_of_pages)
 {
     static bool model[MODEL_PAGES + 1];
@@ -181,6 +197,7 @@ START_TEST(random_use_agrees_with_a_map_of_pages)
 
             model_set(model, taken[which], false);
             heap_ranges_give(&ranges, taken[which].offset, taken[which].bytes);
+            model_check_wide(model, taken[which]);
             taken[which] = taken[--count];
         }
     }
