@@ -188,6 +188,9 @@ static int bmp_read(struct bmp *bmp, const struct decode_source *source, struct 
         return ec_fail(why, EC_ERR_SIZE, "BMP: width is %" PRId64, bmp->width);
     if (bmp->compression != 0 && bmp->compression != 3)
         return ec_fail(why, EC_ERR_PARAM, "BMP: compression %u is not supported", bmp->compression);
+    if (bmp->compression == 3 && bmp->header_bytes > 40 && bmp->header_bytes < 108)
+        return ec_fail(why, EC_ERR_PARAM, "BMP: masks in a header of %u bytes are not supported",
+                       bmp->header_bytes); /* stb_image looks for them behind it */
     if (bmp->compression == 3 && bmp->header_bytes < 108 && bmp->offset < needed + 12)
         return ec_fail(why, EC_ERR_SIZE, "BMP: the colour masks are missing");
     if (bmp->height < 0) /* from the top */

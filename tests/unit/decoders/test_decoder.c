@@ -284,6 +284,20 @@ START_TEST(a_colour_outside_the_palette_is_refused)
 }
 END_TEST
 
+/* With room behind the header that would be taken for them. */
+START_TEST(masks_inside_of_a_short_header_are_refused)
+{
+    unsigned char bytes[14 + 56 + 12 + 4] = {
+        'B',       'M',      [10] = 14 + 56 + 12, [14] = 56,   [18] = 1,    [22] = 1, [26] = 1,
+        [28] = 32, [30] = 3, [56] = 0xff,         [59] = 0xff, [62] = 0xff, [72] = 1, [75] = 1,
+        [78] = 1
+    };
+
+    ck_assert_int_eq(decode(bytes, sizeof bytes, EC_KIND_IMAGE, &generous), EC_ERR_PARAM);
+    ck_assert_ptr_nonnull(strstr(why.text, "56 bytes"));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("decoder");
@@ -303,6 +317,7 @@ int main(void)
     tcase_add_loop_test(tcase, impossible_dimensions_are_refused_before_memory_is_taken, 0,
                         sizeof huge_sizes / sizeof huge_sizes[0]);
     tcase_add_test(tcase, limits_are_named_with_both_values);
+    tcase_add_test(tcase, masks_inside_of_a_short_header_are_refused);
     tcase_add_test(tcase, a_colour_outside_the_palette_is_refused);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
