@@ -156,18 +156,17 @@ static int apply_member(struct config_text *text, const char *key, struct ec_jso
     struct config_set *set = text->reader->set;
     const int id = config_find(key);
     struct config_value fresh = { 0 };
-    char where[4096 + 64], place[sizeof where + 32];
+    char place[4096 + 64];
     size_t line, column;
     int rc;
 
     ec_json_position(text->bytes, (size_t)(value.text - text->bytes), &line, &column);
-    snprintf(where, sizeof where, "%s:%zu", text->path, line);
-    snprintf(place, sizeof place, "%s:%zu", where, column);
+    snprintf(place, sizeof place, "%s:%zu:%zu", text->path, line, column);
     if (id < 0) {
         char unknown[CONFIG_UNKNOWN_BYTES];
 
         config_unknown_text(key, unknown, sizeof unknown);
-        text->reader->on_unknown(text->reader->context, where, unknown);
+        text->reader->on_unknown(text->reader->context, place, unknown);
         return EC_OK;
     }
     if (text->given[id])

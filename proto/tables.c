@@ -22,6 +22,8 @@
 #define TYPE_object EC_PARAM_OBJECT
 #define TYPE_scalar EC_PARAM_SCALAR
 #define TYPE_any EC_PARAM_ANY
+#define TYPE_integer_or_null EC_PARAM_INTEGER_OR_NULL
+#define TYPE_string_or_null EC_PARAM_STRING_OR_NULL
 
 #define COMMAND(id, method, role, flags, help) static const struct ec_param_row params_##id[] = {
 #define PARAM(name, type, need, min, max, help) { #name, TYPE_##type, need, min, max, help },
@@ -161,8 +163,9 @@ const char *ec_role_name(enum ec_role role)
 
 const char *ec_param_type_name(enum ec_param_type type)
 {
-    static const char *const names[] = { "integer", "number", "boolean", "string", "id",
-                                         "array",   "object", "scalar",  "any" };
+    static const char *const names[] = { "integer", "number",          "boolean",       "string",
+                                         "id",      "array",           "object",        "scalar",
+                                         "any",     "integer or null", "string or null" };
 
     return (size_t)type < sizeof names / sizeof names[0] ? names[type] : "unknown";
 }

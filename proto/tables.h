@@ -23,6 +23,8 @@ enum ec_param_type {
     EC_PARAM_OBJECT,
     EC_PARAM_SCALAR, /* any but array and object */
     EC_PARAM_ANY,
+    EC_PARAM_INTEGER_OR_NULL, /* these two of results only */
+    EC_PARAM_STRING_OR_NULL,
 };
 
 struct ec_param_row {

@@ -63,7 +63,7 @@ struct client {
     int64_t since_ns;
     int64_t ended_ns;
     const char *close_reason;    /* of the connection; NULL while it stands */
-    uint64_t lost_notifications; /* dropped because its output was full */
+    uint64_t lost_notifications; /* dropped because its output or a queue was full */
     uint64_t received_bytes;     /* counted by the control module */
     uint64_t sent_bytes;         /* set by the control module when it hangs up */
     uint32_t ports;              /* counted by the events module */

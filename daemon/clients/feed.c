@@ -177,6 +177,14 @@ static void count_lost(struct feed *feed, struct subscription *s, const struct f
         feed->desc.on_lost(feed->desc.context, topic->key, n);
 }
 
+/* For want of reading, as what the connection drops and counts itself. */
+static void count_unread(struct feed *feed, struct subscription *s, const struct feed_topic *topic,
+                         uint64_t n)
+{
+    s->client->lost_notifications += n;
+    count_lost(feed, s, topic, n);
+}
+
 static void count_skipped(struct feed *feed, struct subscription *s)
 {
     s->skipped++;
@@ -222,7 +230,7 @@ static void enqueue(struct feed *feed, struct subscription *s, struct feed_item 
     struct queued *place = item->bytes <= bound ? take(feed, sizeof *place) : NULL;
 
     if (place == NULL) {
-        count_lost(feed, s, &item->topic, 1);
+        count_unread(feed, s, &item->topic, 1);
         return;
     }
     *place = (struct queued) { .item = item_hold(item) };
@@ -233,7 +241,7 @@ static void enqueue(struct feed *feed, struct subscription *s, struct feed_item 
     s->last = place;
     s->queued_bytes += item->bytes;
     while (s->queued_bytes > bound) { /* oldest first */
-        count_lost(feed, s, &s->first->item->topic, 1);
+        count_unread(feed, s, &s->first->item->topic, 1);
         drop_first(s);
     }
     flush_in(feed, FLUSH_MS);

@@ -113,6 +113,9 @@ static int convert(const struct ec_param_row *row, struct ec_json_span value,
         return convert_any(value, memory, param, why);
     case EC_PARAM_ANY:
         return convert_any(value, memory, param, why);
+    case EC_PARAM_INTEGER_OR_NULL: /* of results only */
+    case EC_PARAM_STRING_OR_NULL:
+        break;
     }
     return ec_fail(why, EC_ERR_INTERNAL, "parameter type %d", (int)row->type);
 }

@@ -105,24 +105,30 @@ static void write_error(struct ec_json_writer *w, int code)
 
 static void write_type(struct ec_json_writer *w, enum ec_param_type type)
 {
-    static const char *const names[] = {
-        [EC_PARAM_INTEGER] = "integer", [EC_PARAM_NUMBER] = "number",
-        [EC_PARAM_BOOLEAN] = "boolean", [EC_PARAM_STRING] = "string",
-        [EC_PARAM_ID] = "string",       [EC_PARAM_ARRAY] = "array",
-        [EC_PARAM_OBJECT] = "object",
+    static const char *const names[][5] = {
+        [EC_PARAM_INTEGER] = { "integer" },
+        [EC_PARAM_NUMBER] = { "number" },
+        [EC_PARAM_BOOLEAN] = { "boolean" },
+        [EC_PARAM_STRING] = { "string" },
+        [EC_PARAM_ID] = { "string" },
+        [EC_PARAM_ARRAY] = { "array" },
+        [EC_PARAM_OBJECT] = { "object" },
+        [EC_PARAM_SCALAR] = { "string", "number", "boolean", "null" },
+        [EC_PARAM_ANY] = { NULL },
+        [EC_PARAM_INTEGER_OR_NULL] = { "integer", "null" },
+        [EC_PARAM_STRING_OR_NULL] = { "string", "null" },
     };
-    static const char *const scalars[] = { "string", "number", "boolean", "null" };
 
-    if (type == EC_PARAM_ANY)
+    if (names[type][0] == NULL)
         return;
-    if (type == EC_PARAM_SCALAR) {
+    if (names[type][1] != NULL) {
         ec_json_member_array(w, "type");
-        for (size_t i = 0; i < sizeof scalars / sizeof scalars[0]; i++)
-            ec_json_string(w, scalars[i]);
+        for (size_t i = 0; names[type][i] != NULL; i++)
+            ec_json_string(w, names[type][i]);
         ec_json_array_end(w);
         return;
     }
-    ec_json_member_string(w, "type", names[type]);
+    ec_json_member_string(w, "type", names[type][0]);
     if (type == EC_PARAM_ID)
         ec_json_member_string(w, "pattern", "^0x[0-9a-fA-F]{1,16}$");
 }

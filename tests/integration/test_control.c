@@ -555,6 +555,7 @@ START_TEST(discover_describes_every_method)
     ck_assert(line_has(reply, "name", "\"core.hello\""));
     ck_assert(line_has(reply, "name", "\"breaker.reset\""));
     ck_assert(strstr(reply, "\"name\":\"hold_s\"") != NULL);
+    ck_assert(strstr(reply, "\"next\":{\"type\":[\"string\",\"null\"]") != NULL);
 }
 END_TEST
 

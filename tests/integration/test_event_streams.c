@@ -298,6 +298,17 @@ static long resident_kib(void)
     return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
+/* How many of the listed clients have lost nothing. */
+static unsigned without_loss(const char *list)
+{
+    static const char member_text[] = "\"lost_notifications\":0";
+    unsigned count = 0;
+
+    for (const char *at = list; (at = strstr(at, member_text)) != NULL; at += sizeof member_text)
+        count++;
+    return count;
+}
+
 /* What waits for slow readers is kept once, however many of them there are. */
 START_TEST(what_waits_for_several_readers_is_kept_once)
 {
@@ -324,6 +335,7 @@ START_TEST(what_waits_for_several_readers_is_kept_once)
     for (int i = 0; i < WIDE_EVENTS; i++)
         must_call(&reader, "event.publish", params);
     all_kib = resident_kib(); /* all are */
+    ck_assert_uint_eq(without_loss(line_client_call(&reader, "client.list", NULL)), 1); /* reader */
     ck_assert_msg(IS_SANITIZED || all_kib - one_kib < SLOW_READERS * QUEUE_KIB / 2,
                   "%ld KiB, then %ld KiB", one_kib, all_kib);
     for (int i = 0; i < SLOW_READERS; i++)

@@ -214,9 +214,9 @@ START_TEST(an_unknown_key_is_a_warning_with_the_nearest_one)
 {
     static const char *const cases[][2] = {
         { "{\"event\":{\"stal_ms\":5}}",
-          "f:1: ignored: unknown key event.stal_ms, did you mean event.stall_ms?\n" },
-        { "{\n\"colour\":5}", "f:2: ignored: unknown key colour\n" },
-        { "{\"event\":5}", "f:1: ignored: unknown key event\n" },
+          "f:1:21: ignored: unknown key event.stal_ms, did you mean event.stall_ms?\n" },
+        { "{\n\"colour\":5}", "f:2:10: ignored: unknown key colour\n" },
+        { "{\"event\":5}", "f:1:10: ignored: unknown key event\n" },
     };
     char *said;
 
