@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/config.h"
+#include "proto/tables/nearest.h"
 
 #define NS_PER_MS INT64_C(1000000)
 #define NEAR_PERMILLE 30 /* beyond the way back from level 1 */
@@ -76,6 +77,7 @@ static const char *const action_names[ACTION_COUNT] = {
 #define KEY_PREFIX_BYTES 8 /* "breaker." */
 
 static const char *name_of(enum ec_config_id id);
+static int fail_name(struct ec_json_span name, struct ec_error *why);
 static int64_t *value_at(struct breaker_policy *policy, const struct value_row *row);
 static int set_member(struct breaker_policy *policy, struct ec_json_span name,
                       struct ec_json_span value, struct ec_error *why);
@@ -256,8 +258,23 @@ static int set_member(struct breaker_policy *policy, struct ec_json_span name,
         return parse_actions(key, text, &policy->actions[list_rows[i].level], why);
     }
     /* on_level runs a program: whoever may write the configuration decides on that, nobody else. */
-    return ec_fail(why, EC_ERR_POLICY, "%.*s is no value of a policy that can be set",
-                   (int)(name.bytes < 100 ? name.bytes : 100), name.text);
+    return fail_name(name, why);
+}
+
+/* The name as it came, quotes included, and the nearest that there is. */
+static int fail_name(struct ec_json_span name, struct ec_error *why)
+{
+    struct ec_nearest nearest;
+
+    ec_nearest_init(&nearest, name.text + 1, name.bytes - 2);
+    for (size_t i = 0; i < COUNT(value_rows); i++)
+        ec_nearest_offer(&nearest, name_of(value_rows[i].id));
+    for (size_t i = 0; i < COUNT(list_rows); i++)
+        ec_nearest_offer(&nearest, name_of(list_rows[i].id));
+    return ec_fail(why, EC_ERR_POLICY, "%.*s is no value of a policy that can be set%s%s%s",
+                   (int)(name.bytes < 100 ? name.bytes : 100), name.text,
+                   nearest.best != NULL ? ", did you mean " : "",
+                   nearest.best != NULL ? nearest.best : "", nearest.best != NULL ? "?" : "");
 }
 
 static int set_value(struct breaker_policy *policy, const struct value_row *row,

@@ -62,7 +62,10 @@ static const struct {
     { "{\"eviction_actions\":\"evict,explode\"}", "there is no action \"explode\"" },
     { "{\"eviction_actions\":7}", "eviction_actions" },
     { "{\"sigterm\":1}", "sigterm is true or false" },
-    { "{\"nonsense\":1}", "nonsense" },
+    { "{\"nonsense\":1}", "\"nonsense\" is no value of a policy that can be set" },
+    { "{\"holdms\":1}",
+      "\"holdms\" is no value of a policy that can be set, did you mean hold_ms?" },
+    { "{\"\":1}", "\"\" is no value of a policy that can be set" },
     { "{\"on_level\":\"rm -rf /\"}", "on_level" }, /* who may set numbers may not run programs */
     { "{\"hold_ms\":100,\"eviction_permille\":990}", "breaker.eviction_permille" },
 };
