@@ -917,7 +917,6 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_set_timeout(of_socket, 60);
     tcase_add_checked_fixture(of_socket, start, stop);
     tcase_add_test(of_socket, a_second_daemon_on_the_same_socket_is_refused);
     tcase_add_test(of_socket, a_socket_of_another_program_is_not_stolen);
@@ -935,7 +934,6 @@ int main(void)
     tcase_add_test(of_socket, reload_applies_what_may_change_and_nothing_of_a_wrong_file);
     suite_add_tcase(suite, of_socket);
 
-    tcase_set_timeout(of_protocol, 60);
     tcase_add_checked_fixture(of_protocol, start, stop);
     tcase_add_test(of_protocol, the_examples_of_json_rpc_are_answered_to_the_letter);
     tcase_add_test(of_protocol, a_wrong_parameter_comes_with_its_name_and_the_reason);

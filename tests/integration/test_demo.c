@@ -163,7 +163,6 @@ int main(void)
     SRunner *runner = srunner_create(suite);
     int failed;
 
-    tcase_set_timeout(tests, 100);
     tcase_add_checked_fixture(tests, set_up, tear_down);
     tcase_add_test(tests, it_ends_by_itself_and_has_shown_load_eviction_and_reload);
     tcase_add_test(tests, a_signal_ends_it_in_good_order);
