@@ -17,12 +17,14 @@
 #include <sys/stat.h>
 
 #include "support/daemon.h"
+#include "support/engine_ctl.h"
 #include "support/fixture.h"
 #include "support/game.h"
 #include "support/reply.h"
 
 static struct daemon_process engine;
 static struct line_client operator;
+static struct engine_ctl ctl;
 
 static void set_up(void)
 {
@@ -189,24 +191,6 @@ END_TEST
 
 /* ---- the daemon ------------------------------------------------------------------------------ */
 
-/* What engine-ctl shows of the first record. */
-static const char *show_record(const char *option)
-{
-    static char text[262144];
-    char command[512];
-    size_t bytes;
-    FILE *ctl;
-
-    snprintf(command, sizeof command, "%s/engine-ctl --socket %s %s postmortem show 1",
-             getenv("EC_BIN_DIR"), engine.socket_path, option);
-    ctl = popen(command, "re");
-    ck_assert_ptr_nonnull(ctl);
-    bytes = fread(text, 1, sizeof text - 1, ctl);
-    text[bytes] = '\0';
-    ck_assert_int_eq(pclose(ctl), 0);
-    return text;
-}
-
 /* Until nothing more fits. */
 static void fill_up(const char *path)
 {
@@ -261,8 +245,11 @@ START_TEST(a_daemon_that_dies_leaves_a_record_for_the_next)
     ck_assert_ptr_nonnull(strchr(module, '/'));
     ck_assert_uint_gt(strlen(reply_text(reply, "result/frames/0/offset")), 2);
     /* The stack goes through libc and libuv to the beginning, and has names where the files have. */
-    ck_assert_ptr_nonnull(strstr(show_record("--json"), "\"function\":\"main\""));
-    ck_assert_ptr_nonnull(strstr(show_record(""), " main "));
+    engine_ctl_open(&ctl, &engine);
+    ck_assert_int_eq(ENGINE_CTL(&ctl, "--json", "postmortem", "show", "1"), 0);
+    ck_assert_ptr_nonnull(strstr(ctl.text, "\"function\":\"main\""));
+    ck_assert_int_eq(ENGINE_CTL(&ctl, "postmortem", "show", "1"), 0);
+    ck_assert_ptr_nonnull(strstr(ctl.text, " main "));
 }
 END_TEST
 
@@ -279,7 +266,8 @@ START_TEST(a_record_waits_in_memory_for_room_on_the_disk)
     snprintf(directory, sizeof directory, "%s/disk", engine.directory);
     ck_assert_int_eq(mkdir(directory, 0700), 0);
     snprintf(argument, sizeof argument, "postmortem.directory=%s/records", directory);
-    if (mount("none", directory, "tmpfs", MS_NOSUID, "size=64k") < 0) { /* not ours to mount */
+    if (mount("none", directory, "tmpfs", MS_NOSUID, "size=64k") < 0) {
+        perror("no disk without room: mount");
         fixture_start(&engine, &operator, arguments);
         return;
     }
@@ -311,10 +299,7 @@ START_TEST(a_daemon_that_ends_in_good_order_leaves_none)
     char path[160];
 
     line_client_close(&operator);
-    ck_assert_int_eq(kill(engine.pid, SIGTERM), 0);
-    ck_assert_int_eq(
-        poll(&(struct pollfd) { .fd = engine.pidfd, .events = POLLIN }, 1, DAEMON_WAIT_MS), 1);
-    daemon_crash(&engine);
+    daemon_end(&engine);
     snprintf(path, sizeof path, "%s.crash", engine.socket_path);
     ck_assert_int_ne(access(path, F_OK), 0);
     ck_assert_msg(daemon_start(&engine, NULL), "%s", engine.why);
@@ -351,8 +336,10 @@ START_TEST(a_crash_file_of_another_user_is_passed_over)
 {
     char path[160];
 
-    if (geteuid() != 0)
-        return; /* only root can give a file away */
+    if (geteuid() != 0) {
+        fputs("not root: no file can be given away\n", stderr);
+        return;
+    }
     line_client_close(&operator);
     daemon_crash(&engine);
     snprintf(path, sizeof path, "%s.crash", engine.socket_path);

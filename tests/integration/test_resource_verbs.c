@@ -291,11 +291,11 @@ START_TEST(watch_follows_what_happens)
 
     start();
     watch = ENGINE_CTL_START(&ctl, "--json", "resources", "watch");
-    do /* until it has subscribed: each load and unload is an event */
-        asset_load(&assets, "common"),
-            asset_ok(asset_call(&assets, "resource.unload", "{\"group\":\"common\"}")),
-            text_read(ctl.path, ctl.text, sizeof ctl.text);
-    while (strstr(ctl.text, "\"group\":\"common\",\"state\":\"unloaded\"") == NULL);
+    do { /* until it has subscribed: each load and unload is an event */
+        asset_load(&assets, "common");
+        asset_ok(asset_call(&assets, "resource.unload", "{\"group\":\"common\"}"));
+        text_read(ctl.path, ctl.text, sizeof ctl.text);
+    } while (strstr(ctl.text, "\"group\":\"common\",\"state\":\"unloaded\"") == NULL);
     asset_load(&assets, "forest");
     await_text("\"group\":\"forest\",\"state\":\"ready\"");
     asset_ok(asset_call(&assets, "resource.evict", "{\"group\":\"forest\"}"));
