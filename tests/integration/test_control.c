@@ -20,12 +20,6 @@
 #include "support/json_texts.h"
 #include "support/rpc_examples.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1 /* freed memory is kept for a while, so resident memory says nothing */
-#else
-#define IS_SANITIZED 0
-#endif
-
 #define CONNECTS 10000
 #define CONNECTS_FIRST 100
 
@@ -43,20 +37,6 @@ static void stop(void)
 {
     line_client_close(&client);
     ck_assert_int_eq(daemon_stop(&daemon_process), 0);
-}
-
-static long resident_kib(pid_t pid)
-{
-    char path[64];
-    long total = 0, resident = 0;
-    FILE *file;
-
-    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
-    file = fopen(path, "re");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fscanf(file, "%ld %ld", &total, &resident), 2);
-    fclose(file);
-    return resident * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
 static int listen_on(const char *path)
@@ -766,11 +746,10 @@ START_TEST(ten_thousand_visitors_leave_nothing_behind)
 
     connect_and_leave(CONNECTS_FIRST);
     descriptors = process_descriptors(daemon_process.pid);
-    kib = resident_kib(daemon_process.pid);
+    kib = process_resident_kib(daemon_process.pid);
     connect_and_leave(CONNECTS - CONNECTS_FIRST);
     ck_assert_uint_eq(process_descriptors(daemon_process.pid), descriptors);
-    if (!IS_SANITIZED)
-        ck_assert_int_le(labs(resident_kib(daemon_process.pid) - kib), 1024);
+    ck_assert_int_le(labs(process_resident_kib(daemon_process.pid) - kib), 1024);
 }
 END_TEST
 
@@ -889,7 +868,7 @@ START_TEST(one_that_never_reads_does_not_disturb_the_others)
 
     ck_assert(line_client_connect(&silent, daemon_process.socket_path));
     let_the_loop_turn();
-    kib = resident_kib(daemon_process.pid);
+    kib = process_resident_kib(daemon_process.pid);
     /* Until the daemon does not read from it any more and the socket is full. */
     while (send(silent.fd, request, sizeof request - 1, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
         ;
@@ -899,8 +878,7 @@ START_TEST(one_that_never_reads_does_not_disturb_the_others)
     for (unsigned round = 0; round < 500; round++)
         for (unsigned i = 0; i < 4; i++)
             ck_assert(line_has(line_client_call(&others[i], "core.ping", NULL), "pong", "true"));
-    if (!IS_SANITIZED)
-        ck_assert_int_le(resident_kib(daemon_process.pid) - kib, 2048);
+    ck_assert_int_le(process_resident_kib(daemon_process.pid) - kib, 2048);
     /* It reads at last: what it sent is answered, in order, and the daemon reads on. */
     ck_assert(strstr(line_client_receive(&silent), "\"openrpc\"") != NULL);
     for (unsigned i = 0; i < 4; i++)

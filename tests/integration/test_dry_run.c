@@ -147,14 +147,6 @@ static const struct {
 
 /* ---- a daemon in which something can be changed ---------------------------------------------- */
 
-static const char *must(struct line_client *client, const char *method, const char *params)
-{
-    const char *reply = line_client_call(client, method, params);
-
-    ck_assert_msg(strstr(reply, "\"result\"") != NULL, "%s %s: %s", method, params, reply);
-    return reply;
-}
-
 static const char *call_with_fds(struct line_client *client, const char *method, const char *params,
                                  const int *fds, unsigned fd_count)
 {
@@ -206,41 +198,46 @@ static void attach_game(void)
     reply = call_with_fds(&game, "event.port.open", "{\"name\":\"main\",\"bytes\":65536}",
                           &port.segment.fd, 1);
     port_id = (unsigned)reply_number(reply, "result/port_id");
-    reader_id = (unsigned)reply_number(must(&game, "event.reader.open", "{\"types\":\"*\"}"),
-                                       "result/reader_id");
+    reader_id = (unsigned)reply_number(
+        line_client_must(&game, "event.reader.open", "{\"types\":\"*\"}"), "result/reader_id");
 }
 
 static void fill_daemon(void)
 {
     char params[PARAMS_BYTES];
 
-    must(&operator, "clock.pause", "{}");
-    must(&operator, "clock.step.create", "{\"name\":\"own\",\"hz\":10}");
-    must(&operator, "clock.step.create", "{\"name\":\"second\",\"hz\":10}");
+    line_client_must(&operator, "clock.pause", "{}");
+    line_client_must(&operator, "clock.step.create", "{\"name\":\"own\",\"hz\":10}");
+    line_client_must(&operator, "clock.step.create", "{\"name\":\"second\",\"hz\":10}");
     checkpoint_id = (unsigned)reply_number(
-        must(&operator, "clock.checkpoint", "{\"name\":\"here\"}"), "result/checkpoint_id");
-    must(&game, "event.register", "{\"name\":\"dry.type\",\"max_size\":16}");
-    must(&game, "event.register",
-         "{\"name\":\"dry.fields\",\"fields\":[{\"name\":\"x\",\"type\":\"u32\"}]}");
+        line_client_must(&operator, "clock.checkpoint", "{\"name\":\"here\"}"),
+        "result/checkpoint_id");
+    line_client_must(&game, "event.register", "{\"name\":\"dry.type\",\"max_size\":16}");
+    line_client_must(&game, "event.register",
+                     "{\"name\":\"dry.fields\",\"fields\":[{\"name\":\"x\",\"type\":\"u32\"}]}");
     subscription_id = (unsigned)reply_number(
-        must(&operator, "event.subscribe", "{\"types\":[\"dry.type\"]}"), "result/subscription_id");
-    telemetry_subscription_id =
-        (unsigned)reply_number(must(&operator, "telemetry.subscribe", "{\"interval_ms\":3600000}"),
-                               "result/subscription_id");
+        line_client_must(&operator, "event.subscribe", "{\"types\":[\"dry.type\"]}"),
+        "result/subscription_id");
+    telemetry_subscription_id = (unsigned)reply_number(
+        line_client_must(&operator, "telemetry.subscribe", "{\"interval_ms\":3600000}"),
+        "result/subscription_id");
     log_subscription_id = (unsigned)reply_number(
-        must(&operator, "log.tail", "{\"level\":\"error\"}"), "result/subscription_id");
-    timer_id = (unsigned)reply_number(must(&game, "timer.arm", "{\"in_ns\":900000000000000}"),
-                                      "result/timer_id");
+        line_client_must(&operator, "log.tail", "{\"level\":\"error\"}"), "result/subscription_id");
+    timer_id = (unsigned)reply_number(
+        line_client_must(&game, "timer.arm", "{\"in_ns\":900000000000000}"), "result/timer_id");
     snprintf(params, sizeof params, "{\"path\":\"%s/assets\"}", engine.directory);
-    must(&operator, "resource.mount", params);
-    must(&game, "resource.define", "{\"group\":\"loaded\",\"resources\":[{\"name\":\"one.bin\"}]}");
-    must(&game, "resource.define", "{\"group\":\"idle\",\"resources\":[{\"name\":\"two.bin\"}]}");
-    must(&game, "resource.load", "{\"group\":\"loaded\"}");
-    must(&game, "clock.group.join", "{\"name\":\"own\"}");
-    must(&operator, "breaker.trip", "{\"level\":1,\"reason\":\"by the test\",\"hold_s\":0}");
-    reservation_id =
-        (unsigned)reply_number(must(&game, "breaker.reserve", "{\"bytes\":4096,\"hold_s\":3600}"),
-                               "result/reservation_id");
+    line_client_must(&operator, "resource.mount", params);
+    line_client_must(&game, "resource.define",
+                     "{\"group\":\"loaded\",\"resources\":[{\"name\":\"one.bin\"}]}");
+    line_client_must(&game, "resource.define",
+                     "{\"group\":\"idle\",\"resources\":[{\"name\":\"two.bin\"}]}");
+    line_client_must(&game, "resource.load", "{\"group\":\"loaded\"}");
+    line_client_must(&game, "clock.group.join", "{\"name\":\"own\"}");
+    line_client_must(&operator, "breaker.trip",
+                     "{\"level\":1,\"reason\":\"by the test\",\"hold_s\":0}");
+    reservation_id = (unsigned)reply_number(
+        line_client_must(&game, "breaker.reserve", "{\"bytes\":4096,\"hold_s\":3600}"),
+        "result/reservation_id");
 }
 
 static void write_asset(const char *name)
@@ -426,7 +423,7 @@ START_TEST(a_rehearsal_says_what_would_happen_and_changes_nothing)
         free(after);
     }
     /* And what would happen does happen without it. */
-    must(&operator, "clock.scale", "{\"scale\":0.5,\"dry_run\":false}");
+    line_client_must(&operator, "clock.scale", "{\"scale\":0.5,\"dry_run\":false}");
     ck_assert(line_has(line_client_call(&operator, "clock.get", NULL), "scale", "0.5"));
 }
 END_TEST

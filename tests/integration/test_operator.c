@@ -67,10 +67,7 @@ static bool says(const char *text)
 
 static const char *must(const char *method, const char *params)
 {
-    const char *reply = line_client_call(&client, method, params);
-
-    ck_assert_msg(strstr(reply, "\"result\"") != NULL, "%s: %s", method, reply);
-    return reply;
+    return line_client_must(&client, method, params);
 }
 
 /* Follow the log until a line has this text. */

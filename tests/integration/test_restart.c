@@ -343,13 +343,6 @@ static struct ec_publisher *open_publisher(struct ec_client *client)
     return publisher;
 }
 
-static void call_ok(struct line_client *tool, const char *method, const char *params)
-{
-    const char *reply = line_client_call(tool, method, params);
-
-    ck_assert_msg(reply_at(reply, "result").text != NULL, "%s: %s", method, reply);
-}
-
 static struct ec_subscriber *open_subscriber(struct ec_client *client)
 {
     const char *type = "test.number";
@@ -469,7 +462,7 @@ START_TEST(ports_and_readers_end_when_their_client_does_not_come_back)
     struct line_client operator;
 
     ck_assert(line_client_connect(&operator, engine.socket_path));
-    call_ok(&operator, "config.set", "{\"key\":\"client.grace_s\",\"value\":1}");
+    line_client_must(&operator, "config.set", "{\"key\":\"client.grace_s\",\"value\":1}");
     line_client_close(&operator);
     ck_assert_uint_eq(returns_break(engine.socket_path), 1);
     ck_assert(line_client_connect(&operator, engine.socket_path));
@@ -614,26 +607,18 @@ static void await_one_reader(struct ec_client *client, struct ec_publisher *publ
 /* The state is lost, so ids begin anew: what is opened first gets the id that another object had. */
 START_TEST(each_object_gets_its_own_readers_from_a_daemon_that_lost_its_state)
 {
-    struct ec_event_type_desc number = { .name = "test.number", .max_bytes = 8 };
-    struct ec_client_desc desc = { .name = "late",
-                                   .socket_path = engine.socket_path,
-                                   .timeout_ms = DAEMON_WAIT_MS };
-    struct ec_subscriber_desc reads = { .types = &number.name, .type_count = 1 };
+    struct ec_client *late = connect_quiet("late"), *early; /* comes back when it is told to */
     struct ec_publisher *first, *second, *other;
     struct ec_subscriber *subscriber;
-    struct ec_client *late, *early;
     struct returns returns;
     char state[160];
 
-    desc.no_thread = true; /* it comes back when it is told to */
-    ck_assert_int_eq(ec_client_create(&desc, &late, NULL), EC_OK);
-    ck_assert_int_eq(ec_event_type_register(late, &number, NULL, NULL), EC_OK);
     first = open_publisher(late);
     second = open_publisher(late);
     early = returns_connect(&returns, "clock reader", engine.socket_path);
-    ck_assert_int_eq(ec_event_type_register(early, &number, NULL, NULL), EC_OK);
+    ck_assert_int_eq(ec_event_type_register(early, &number_type, NULL, NULL), EC_OK);
     other = open_publisher(early);
-    ck_assert_int_eq(ec_subscriber_create(early, &reads, &subscriber, NULL), EC_OK);
+    subscriber = open_subscriber(early);
     await_one_reader(late, first);
     await_one_reader(late, second);
     daemon_crash(&engine);
@@ -641,14 +626,8 @@ START_TEST(each_object_gets_its_own_readers_from_a_daemon_that_lost_its_state)
     ck_assert_int_eq(unlink(state), 0);
     ck_assert_msg(daemon_start(&engine, patient), "%s", engine.why);
     returns_await(&returns);
-    while (ec_client_state(late) == EC_CONNECTED)
-        ec_client_dispatch(late); /* until it notices */
-    while (ec_client_state(late) != EC_CONNECTED) {
-        struct pollfd due = { .fd = ec_client_fd(late), .events = POLLIN };
-
-        ck_assert_int_eq(poll(&due, 1, DAEMON_WAIT_MS), 1);
-        ec_client_dispatch(late);
-    }
+    notice_break(late);
+    await_connection(late);
     await_one_reader(late, first);
     await_one_reader(late, second);
     await_one_reader(early, other);
@@ -719,10 +698,10 @@ START_TEST(handles_and_assets_go_on_where_descriptors_are_kept)
     snprintf(mounts, sizeof mounts, "resource.mounts=%s", engine.directory);
     start_with_assets(mounts);
     ck_assert(line_client_connect(&operator, engine.socket_path));
-    call_ok(
+    line_client_must(
         &operator, "resource.define",
         "{\"group\":\"level\",\"resources\":[{\"name\":\"asset0.bin\"},{\"name\":\"asset1.bin\"}]}");
-    call_ok(&operator, "resource.load", "{\"group\":\"level\"}");
+    line_client_must(&operator, "resource.load", "{\"group\":\"level\"}");
     bytes = reply_number(line_client_call(&operator, "memory.stats", "{}"), "result/assets/bytes");
     line_client_close(&operator);
     client = returns_connect(&returns, "clock reader", engine.socket_path);
@@ -751,11 +730,11 @@ START_TEST(handles_and_assets_go_on_where_descriptors_are_kept)
     ck_assert_int_gt(reply_number(reply, "result/freed_bytes"), 0);
     ck_assert(is_asset(&held, 0));
     ck_assert_int_lt(ec_resource_acquire(client, second, NULL), 0);
-    call_ok(&operator, "resource.load", "{\"group\":\"level\"}");
+    line_client_must(&operator, "resource.load", "{\"group\":\"level\"}");
     ck_assert_int_eq(ec_resource_find(client, "asset1.bin", &found), EC_OK);
     ck_assert_uint_ne(found.value, second.value);
     ec_resource_release(client, first);
-    call_ok(&operator, "resource.unload", "{\"group\":\"level\"}");
+    line_client_must(&operator, "resource.unload", "{\"group\":\"level\"}");
     line_client_close(&operator);
     returns_disconnect(&returns, client);
 }
@@ -774,9 +753,9 @@ START_TEST(nothing_is_evicted_before_the_clients_are_back_or_dead)
     snprintf(mounts, sizeof mounts, "resource.mounts=%s", engine.directory);
     start_with_assets(mounts);
     ck_assert(line_client_connect(&operator, engine.socket_path));
-    call_ok(&operator, "resource.define",
-            "{\"group\":\"level\",\"resources\":[{\"name\":\"asset0.bin\"}]}");
-    call_ok(&operator, "resource.load", "{\"group\":\"level\"}");
+    line_client_must(&operator, "resource.define",
+                     "{\"group\":\"level\",\"resources\":[{\"name\":\"asset0.bin\"}]}");
+    line_client_must(&operator, "resource.load", "{\"group\":\"level\"}");
     line_client_close(&operator);
     game = game_start(publish_numbers, NULL);
     game_await(&game);
@@ -813,9 +792,9 @@ START_TEST(what_is_held_keeps_its_bytes_where_nothing_is_kept)
     ck_assert_msg(daemon_start(&engine, arguments), "%s", engine.why);
     for (int round = 0; round < 2; round++) {
         ck_assert(line_client_connect(&operator, engine.socket_path));
-        call_ok(&operator, "resource.define",
-                "{\"group\":\"level\",\"resources\":[{\"name\":\"asset0.bin\"}]}");
-        call_ok(&operator, "resource.load", "{\"group\":\"level\"}");
+        line_client_must(&operator, "resource.define",
+                         "{\"group\":\"level\",\"resources\":[{\"name\":\"asset0.bin\"}]}");
+        line_client_must(&operator, "resource.load", "{\"group\":\"level\"}");
         line_client_close(&operator);
         if (round == 1)
             break;

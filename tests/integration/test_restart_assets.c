@@ -4,7 +4,6 @@
 #include <engine-core/resource.h>
 
 #include <check.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,35 +64,19 @@ static void write_folder(const char *folder, const char *file, int value)
     ck_assert_int_eq(fclose(stream), 0);
 }
 
-static const char *ask_reply(const char *method, const char *params)
-{
-    static char *kept;
-    struct line_client operator;
-
-    ck_assert(line_client_connect(&operator, engine.socket_path));
-    free(kept);
-    kept = strdup(line_client_call(&operator, method, params));
-    ck_assert_ptr_nonnull(kept);
-    line_client_close(&operator);
-    return kept;
-}
-
-/* One request over a connection of its own; valid until the next. */
 static const char *ask(const char *method, const char *params)
 {
-    const char *reply = ask_reply(method, params);
-
-    ck_assert_msg(reply_at(reply, "result").text != NULL, "%s: %s", method, reply);
-    return reply;
+    return daemon_ask(&engine, method, params);
 }
 
-static void mount(const char *folder, const char *at, bool append)
+/* The answer has the search path. */
+static const char *mount(const char *folder, const char *at, bool append)
 {
     char params[300];
 
     snprintf(params, sizeof params, "{\"path\":\"%s/%s\",\"at\":\"%s\",\"append\":%s}",
              engine.directory, folder, at, append ? "true" : "false");
-    ask("resource.mount", params);
+    return ask("resource.mount", params);
 }
 
 static void define_and_load(const char *group, const char *name)
@@ -156,14 +139,7 @@ START_TEST(mounts_and_aliases_of_the_last_run_are_those_of_the_next)
     ck_assert_int_eq(first_byte(client, "ground"), 'f');
     ck_assert_int_eq(first_byte(client, "old/sky"), 's');
     returns_disconnect(&returns, client);
-    /* Mounting one of them again changes nothing; the answer has the search path. */
-    mount("base", "/", true);
-    {
-        char params[200];
-
-        snprintf(params, sizeof params, "{\"path\":\"%s/base\"}", engine.directory);
-        reply = ask("resource.mount", params);
-    }
+    reply = mount("base", "/", true); /* mounting one of them again changes nothing */
     for (unsigned i = 0; i < 3; i++) {
         char path[32];
 
@@ -203,8 +179,7 @@ END_TEST
 /* In good order, and nobody is attached: the next run begins anew. */
 START_TEST(a_daemon_that_ended_in_good_order_leaves_no_paths)
 {
-    char path[160], params[200];
-    struct pollfd ended;
+    char path[160];
 
     keeps = false;
     write_folder("base", "wall", 'b');
@@ -212,15 +187,11 @@ START_TEST(a_daemon_that_ended_in_good_order_leaves_no_paths)
     mount("base", "/", true);
     snprintf(path, sizeof path, "%s.paths", engine.socket_path);
     ck_assert_int_eq(access(path, F_OK), 0);
-    ended = (struct pollfd) { .fd = engine.pidfd, .events = POLLIN };
-    ck_assert_int_eq(kill(engine.pid, SIGTERM), 0);
-    ck_assert_int_eq(poll(&ended, 1, DAEMON_WAIT_MS), 1);
-    daemon_crash(&engine); /* collects it */
+    daemon_end(&engine);
     ck_assert_int_eq(access(path, F_OK), -1);
     start();
     write_folder("base2", "wall", 'b');
-    snprintf(params, sizeof params, "{\"path\":\"%s/base2\"}", engine.directory);
-    ck_assert_ptr_null(reply_at(ask("resource.mount", params), "result/items/1").text);
+    ck_assert_ptr_null(reply_at(mount("base2", "/", true), "result/items/1").text);
 }
 END_TEST
 

@@ -3,11 +3,11 @@
  *
  * Each with and without kept descriptors. */
 #include <engine-core/breaker.h>
+#include <engine-core/clock.h>
 #include <engine-core/request.h>
 #include <engine-core/subscriber.h>
 
 #include <check.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,21 +49,9 @@ static void tear_down(void)
     ck_assert_int_eq(daemon_stop(&engine), 0);
 }
 
-/* One request over a connection of its own; valid until the next. */
 static const char *ask(const char *method, const char *params)
 {
-    static char *kept;
-    struct line_client operator;
-    const char *reply;
-
-    ck_assert(line_client_connect(&operator, engine.socket_path));
-    reply = line_client_call(&operator, method, params);
-    ck_assert_msg(reply_at(reply, "result").text != NULL, "%s: %s", method, reply);
-    free(kept);
-    kept = strdup(reply);
-    ck_assert_ptr_nonnull(kept);
-    line_client_close(&operator);
-    return kept;
+    return daemon_ask(&engine, method, params);
 }
 
 /* A request of the game itself; caller frees. */
@@ -208,19 +196,22 @@ START_TEST(a_timer_that_is_due_while_no_daemon_runs_fires_in_the_next)
     struct ec_client *client;
     struct ec_subscriber *subscriber;
     struct seen seen = { 0 };
+    struct ec_step_clock physics;
+    struct ec_step step;
     int64_t due_ns;
     char *result;
 
     start(_i == 1);
     client = returns_connect(&returns, "game", engine.socket_path);
     subscriber = listen_to_timers(client);
+    ck_assert_int_eq(ec_step_find(client, "physics", &physics), EC_OK);
     result = call(client, "timer.arm", "{\"in_ns\":200000000}");
     seen.id = reply_number(result, "timer_id");
     due_ns = reply_number(result, "due");
     free(result);
     daemon_crash(&engine);
     while (ec_client_now_ns(client) < due_ns) /* or it was due before the kill: as good */
-        poll(NULL, 0, 10);
+        ck_assert_int_eq(ec_step_wait(&physics, GAME_WAIT_NS, &step), EC_OK);
     start(_i == 1);
     returns_await(&returns);
     await_firings(subscriber, &seen, 1);
@@ -409,23 +400,13 @@ START_TEST(a_level_by_hand_stands_in_a_new_daemon_until_it_is_reset)
 }
 END_TEST
 
-/* The manager throws away what it kept when the unit is stopped by hand. */
-static void end_in_good_order(void)
-{
-    struct pollfd end = { .fd = engine.pidfd, .events = POLLIN };
-
-    ck_assert_int_eq(kill(engine.pid, SIGTERM), 0);
-    ck_assert_int_eq(poll(&end, 1, DAEMON_WAIT_MS), 1);
-    daemon_crash(&engine); /* it has ended: only the directory is to stay */
-    while (engine.kept_count > 0)
-        close(engine.kept[--engine.kept_count].fd);
-}
-
 START_TEST(a_level_by_hand_of_a_run_that_ended_does_not_come_back_later)
 {
     start(true);
     ask("breaker.trip", "{\"level\":2,\"reason\":\"a rehearsal\",\"hold_s\":0}");
-    end_in_good_order();
+    daemon_end(&engine);
+    while (engine.kept_count > 0) /* the manager throws it away when the unit is stopped by hand */
+        close(engine.kept[--engine.kept_count].fd);
     for (unsigned i = 0; i < RESTARTS; i++) {
         if (i == 0)
             start(true);

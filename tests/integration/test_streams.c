@@ -34,14 +34,6 @@ static void tear_down(void)
     ck_assert_int_eq(daemon_stop(&engine), 0);
 }
 
-static const char *must(struct line_client *client, const char *method, const char *params)
-{
-    const char *reply = line_client_call(client, method, params);
-
-    ck_assert_msg(strstr(reply, "\"result\"") != NULL, "%s %s: %s", method, params, reply);
-    return reply;
-}
-
 /* The next notification of this method; others are passed over. */
 static const char *next(struct line_client *client, const char *method)
 {
@@ -58,8 +50,8 @@ static const char *next(struct line_client *client, const char *method)
 
 static void register_type(void)
 {
-    must(&publisher, "event.register",
-         "{\"name\":\"s.number\",\"fields\":[{\"name\":\"n\",\"type\":\"u32\"}]}");
+    line_client_must(&publisher, "event.register",
+                     "{\"name\":\"s.number\",\"fields\":[{\"name\":\"n\",\"type\":\"u32\"}]}");
 }
 
 static void publish(unsigned from, unsigned to)
@@ -68,7 +60,7 @@ static void publish(unsigned from, unsigned to)
 
     for (unsigned n = from; n <= to; n++) {
         snprintf(params, sizeof params, "{\"type\":\"s.number\",\"payload\":{\"n\":%u}}", n);
-        must(&publisher, "event.publish", params);
+        line_client_must(&publisher, "event.publish", params);
     }
 }
 
@@ -83,7 +75,7 @@ static const char *instance_of(struct line_client *client)
     static char instance[32];
 
     snprintf(instance, sizeof instance, "%s",
-             reply_text(must(client, "core.info", NULL), "result/instance"));
+             reply_text(line_client_must(client, "core.info", NULL), "result/instance"));
     return instance;
 }
 
@@ -95,7 +87,7 @@ static void subscribe_since(const char *instance, int64_t seq)
     snprintf(params, sizeof params,
              "{\"types\":[\"s.number\"],\"since\":{\"instance\":\"%s\",\"seq\":%" PRId64 "}}",
              instance != NULL ? instance : instance_of(&reader), seq);
-    must(&reader, "event.subscribe", params);
+    line_client_must(&reader, "event.subscribe", params);
 }
 
 START_TEST(who_comes_back_gets_what_it_missed)
@@ -103,7 +95,7 @@ START_TEST(who_comes_back_gets_what_it_missed)
     int64_t seq = 0;
 
     register_type();
-    must(&reader, "event.subscribe", "{\"types\":[\"s.number\"]}");
+    line_client_must(&reader, "event.subscribe", "{\"types\":[\"s.number\"]}");
     publish(1, 3);
     for (int n = 1; n <= 2; n++) { /* the third is on its way when the connection breaks */
         const char *line = next(&reader, "event");
@@ -144,7 +136,7 @@ START_TEST(who_comes_back_too_late_is_told_of_one_gap)
     int64_t seq;
 
     register_type();
-    must(&reader, "event.subscribe", "{\"types\":[\"s.number\"]}");
+    line_client_must(&reader, "event.subscribe", "{\"types\":[\"s.number\"]}");
     publish(1, 1);
     seq = reply_number(next(&reader, "event"), "params/seq");
     reconnect();
@@ -161,9 +153,9 @@ END_TEST
 START_TEST(what_nobody_subscribed_to_cannot_be_replayed)
 {
     register_type();
-    must(&publisher, "event.register", "{\"name\":\"s.other\",\"max_size\":8}");
-    must(&reader, "event.subscribe", "{\"types\":[\"s.other\"]}");
-    must(&publisher, "event.publish", "{\"type\":\"s.other\",\"payload\":{}}");
+    line_client_must(&publisher, "event.register", "{\"name\":\"s.other\",\"max_size\":8}");
+    line_client_must(&reader, "event.subscribe", "{\"types\":[\"s.other\"]}");
+    line_client_must(&publisher, "event.publish", "{\"type\":\"s.other\",\"payload\":{}}");
     next(&reader, "event");
     subscribe_since(NULL, 0);
     ck_assert_str_eq(reply_text(next(&reader, "event"), "params/gap/reason"), "not kept");
@@ -199,7 +191,8 @@ START_TEST(metrics_come_again_and_again_and_say_what_each_topic_has)
     const char *line;
     int64_t before;
 
-    must(&reader, "telemetry.subscribe", "{\"interval_ms\":10,\"topics\":[\"memory\",\"clock\"]}");
+    line_client_must(&reader, "telemetry.subscribe",
+                     "{\"interval_ms\":10,\"topics\":[\"memory\",\"clock\"]}");
     line = next(&reader, "telemetry");
     before = reply_number(line, "params/real_ns");
     ck_assert_int_gt(reply_number(line, "params/memory/total_bytes"), 0);
@@ -218,9 +211,9 @@ START_TEST(two_intervals_do_not_disturb_each_other)
     const char *line;
     int64_t slow, fast, seen[2] = { 0 };
 
-    slow = reply_number(must(&reader, "telemetry.subscribe", "{\"interval_ms\":60}"),
+    slow = reply_number(line_client_must(&reader, "telemetry.subscribe", "{\"interval_ms\":60}"),
                         "result/subscription_id");
-    fast = reply_number(must(&reader, "telemetry.subscribe", "{\"interval_ms\":10}"),
+    fast = reply_number(line_client_must(&reader, "telemetry.subscribe", "{\"interval_ms\":10}"),
                         "result/subscription_id");
     while (seen[0] < 3) {
         line = next(&reader, "telemetry");
@@ -238,10 +231,11 @@ START_TEST(the_history_is_bounded_in_number_and_time)
     int64_t since;
     char params[128];
 
-    must(&reader, "telemetry.subscribe", "{\"interval_ms\":100,\"topics\":[\"control\"]}");
+    line_client_must(&reader, "telemetry.subscribe",
+                     "{\"interval_ms\":100,\"topics\":[\"control\"]}");
     for (int i = 0; i < 5; i++) /* as long as it takes to have some samples of 100 ms */
         next(&reader, "telemetry");
-    reply = must(&publisher, "telemetry.history", "{\"topic\":\"memory\",\"limit\":2}");
+    reply = line_client_must(&publisher, "telemetry.history", "{\"topic\":\"memory\",\"limit\":2}");
     ck_assert_str_eq(reply_text(reply, "result/names/0"), "total_bytes");
     ck_assert_ptr_nonnull(reply_at(reply, "result/items/1").text);
     ck_assert_ptr_null(reply_at(reply, "result/items/2").text);
@@ -249,9 +243,10 @@ START_TEST(the_history_is_bounded_in_number_and_time)
     ck_assert_int_gt(since, reply_number(reply, "result/items/0/0"));
     snprintf(params, sizeof params, "{\"topic\":\"memory\",\"since_ns\":%" PRId64 "}", since);
     ck_assert_int_eq(
-        reply_number(must(&publisher, "telemetry.history", params), "result/items/0/0"), since);
-    reply = must(&publisher, "telemetry.history",
-                 "{\"topic\":\"memory\",\"step_ns\":9000000000000000}");
+        reply_number(line_client_must(&publisher, "telemetry.history", params), "result/items/0/0"),
+        since);
+    reply = line_client_must(&publisher, "telemetry.history",
+                             "{\"topic\":\"memory\",\"step_ns\":9000000000000000}");
     ck_assert_ptr_nonnull(reply_at(reply, "result/items/0").text);
     ck_assert_ptr_null(reply_at(reply, "result/items/2").text); /* two periods at most */
 }
@@ -261,13 +256,13 @@ START_TEST(the_log_is_followed_from_the_past_on)
 {
     const char *line;
 
-    must(&reader, "log.tail", "{\"lines\":100}");
+    line_client_must(&reader, "log.tail", "{\"lines\":100}");
     do
         line = next(&reader, "log"); /* other threads may have had something to say after it */
     while (strstr(line, "listens on") == NULL);
     ck_assert_str_eq(reply_text(line, "params/module"), "main");
     ck_assert_str_eq(reply_text(line, "params/level"), "info");
-    must(&publisher, "log.level", "{\"module\":\"clients\",\"level\":\"debug\"}");
+    line_client_must(&publisher, "log.level", "{\"module\":\"clients\",\"level\":\"debug\"}");
     line_client_close(&publisher);
     do
         line = next(&reader, "log");
@@ -279,14 +274,14 @@ END_TEST
 START_TEST(a_level_of_a_module_does_not_change_the_others)
 {
     const char *reply =
-        must(&publisher, "log.level", "{\"module\":\"events\",\"level\":\"error\"}");
+        line_client_must(&publisher, "log.level", "{\"module\":\"events\",\"level\":\"error\"}");
 
     ck_assert_str_eq(reply_text(reply, "result/modules/events"), "error");
-    reply = must(&publisher, "log.level", NULL);
+    reply = line_client_must(&publisher, "log.level", NULL);
     ck_assert_str_eq(reply_text(reply, "result/modules/events"), "error");
     ck_assert_str_eq(reply_text(reply, "result/modules/control"), "info");
-    must(&publisher, "log.level", "{\"level\":\"warning\"}");
-    reply = must(&publisher, "log.level", NULL);
+    line_client_must(&publisher, "log.level", "{\"level\":\"warning\"}");
+    reply = line_client_must(&publisher, "log.level", NULL);
     ck_assert_str_eq(reply_text(reply, "result/level"), "warning");
     ck_assert_str_eq(reply_text(reply, "result/modules/control"), "warning");
     ck_assert_str_eq(reply_text(reply, "result/modules/events"), "error");
@@ -301,8 +296,8 @@ START_TEST(an_observer_reads_levels_and_configuration_but_sets_none)
         strstr(line_client_call(&reader, "core.hello",
                                 "{\"name\":\"looker\",\"protocol\":1,\"role\":\"observer\"}"),
                "\"role\":\"observer\""));
-    must(&reader, "log.level", NULL);
-    must(&reader, "config.get", NULL);
+    line_client_must(&reader, "log.level", NULL);
+    line_client_must(&reader, "config.get", NULL);
     ck_assert_int_eq(
         reply_number(line_client_call(&reader, "log.level", "{\"level\":\"debug\"}"), "error/code"),
         -32003);
@@ -320,14 +315,14 @@ START_TEST(a_stream_ends_when_it_is_ended_and_only_by_its_owner)
         { "telemetry.subscribe", "{\"interval_ms\":1000}", "telemetry.unsubscribe" },
         { "log.tail", "{}", "log.unsubscribe" },
     };
-    const int64_t id =
-        reply_number(must(&reader, streams[_i][0], streams[_i][1]), "result/subscription_id");
+    const int64_t id = reply_number(line_client_must(&reader, streams[_i][0], streams[_i][1]),
+                                    "result/subscription_id");
     char params[64];
 
     snprintf(params, sizeof params, "{\"subscription_id\":%" PRId64 "}", id);
     ck_assert_int_eq(
         reply_number(line_client_call(&publisher, streams[_i][2], params), "error/code"), -32005);
-    must(&reader, streams[_i][2], params);
+    line_client_must(&reader, streams[_i][2], params);
     ck_assert_int_eq(reply_number(line_client_call(&reader, streams[_i][2], params), "error/code"),
                      -32005);
 }

@@ -151,14 +151,36 @@ static const char *receive_notification(struct daemon_process *daemon)
     return message;
 }
 
-void daemon_crash(struct daemon_process *daemon)
+/* Collect a process that ends. Returns its exit status. */
+static int collect(struct daemon_process *daemon)
 {
-    kill(daemon->pid, SIGKILL);
-    exit_status(daemon->pid);
+    const int status = exit_status(daemon->pid);
+
     close(daemon->pidfd);
     daemon->pidfd = -1;
     while (receive_notification(daemon) != NULL)
         ; /* what it sent last counts, too */
+    return status;
+}
+
+void daemon_crash(struct daemon_process *daemon)
+{
+    kill(daemon->pid, SIGKILL);
+    collect(daemon);
+}
+
+void daemon_end(struct daemon_process *daemon)
+{
+    struct pollfd polled = { .fd = daemon->pidfd, .events = POLLIN };
+    int status = -1;
+
+    kill(daemon->pid, SIGTERM);
+    if (poll(&polled, 1, DAEMON_WAIT_MS) == 1)
+        status = collect(daemon);
+    if (status != 0) {
+        fprintf(stderr, "the daemon did not end in good order: %d\n", status);
+        abort();
+    }
 }
 
 int daemon_wait(struct daemon_process *daemon)
@@ -232,6 +254,27 @@ unsigned process_descriptors(pid_t pid)
         sched_yield(); /* it may be in the midst of a file that it looks at */
     }
     return least;
+}
+
+long process_resident_kib(pid_t pid)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    (void)pid;
+    return 0;
+#else
+    long resident = 0;
+    char path[64];
+    FILE *file;
+
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)pid);
+    file = fopen(path, "re");
+    if (file == NULL || fscanf(file, "%*d %ld", &resident) != 1) {
+        perror(path);
+        abort();
+    }
+    fclose(file);
+    return resident * (sysconf(_SC_PAGESIZE) / 1024);
+#endif
 }
 
 char *daemon_stderr(const struct daemon_process *daemon)

@@ -67,6 +67,8 @@ const char *daemon_notification(struct daemon_process *daemon);
 
 /* SIGKILL, but the directory stays for the next daemon_start, in which games find the new one. */
 void daemon_crash(struct daemon_process *daemon);
+/* The same with SIGTERM: it ends in good order, or the test is aborted. */
+void daemon_end(struct daemon_process *daemon);
 
 /* Run engine-cored to its end with the arguments. output gets stdout and stderr. Returns the exit
  * status as daemon_stop does. */
@@ -75,6 +77,9 @@ int daemon_run(const char *const *arguments, char *output, size_t output_bytes);
 /* How many descriptors a process, the daemon or a game, keeps open: the fewest of several looks, because
  * it opens files in passing, such as those in /proc that say how much memory there is. */
 unsigned process_descriptors(pid_t pid);
+
+/* How much of a process is in memory. 0 with a sanitizer, which keeps freed memory for a while. */
+long process_resident_kib(pid_t pid);
 
 /* What the daemon wrote to stderr so far, NUL-terminated; caller frees. */
 char *daemon_stderr(const struct daemon_process *daemon);
@@ -104,6 +109,12 @@ const char *line_client_receive(struct line_client *client);
 /* Send a request with a fresh id and return the reply with that id, skipping notifications.
  * params is JSON text or NULL. */
 const char *line_client_call(struct line_client *client, const char *method, const char *params);
+
+/* The same; a reply without a result aborts the test. */
+const char *line_client_must(struct line_client *client, const char *method, const char *params);
+
+/* The same over a connection of its own. Valid until the next. */
+const char *daemon_ask(const struct daemon_process *daemon, const char *method, const char *params);
 
 /* core.hello with this name. */
 const char *line_client_hello(struct line_client *client, const char *name);

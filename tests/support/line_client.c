@@ -1,6 +1,7 @@
 /* The raw JSON line client of support/daemon.h. */
 #include "foundation/json/json_scan.h"
 #include "support/daemon.h"
+#include "support/reply.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -143,6 +144,32 @@ const char *line_client_call(struct line_client *client, const char *method, con
     } while (strstr(reply, id) == NULL);
     free(line);
     return reply;
+}
+
+const char *line_client_must(struct line_client *client, const char *method, const char *params)
+{
+    const char *reply = line_client_call(client, method, params);
+
+    if (reply_at(reply, "result").text == NULL) {
+        fprintf(stderr, "%s %s\n", method, params != NULL ? params : "");
+        give_up("is answered with", reply);
+    }
+    return reply;
+}
+
+const char *daemon_ask(const struct daemon_process *daemon, const char *method, const char *params)
+{
+    static char *kept;
+    struct line_client client;
+
+    if (!line_client_connect(&client, daemon->socket_path))
+        give_up("connect", daemon->socket_path);
+    free(kept);
+    kept = strdup(line_client_must(&client, method, params));
+    if (kept == NULL)
+        give_up("out of memory", method);
+    line_client_close(&client);
+    return kept;
 }
 
 const char *line_client_hello(struct line_client *client, const char *name)
