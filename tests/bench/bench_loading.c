@@ -1,6 +1,6 @@
 /* bench_loading.c - decoding into the asset heap against the bare decoder.
  *
- *     bench_loading [NAME...]
+ *     bench_loading [ROW ...]
  *
  *   resources.load_{raw,bmp,tga,cooked,png,jpeg}
  *         50 pictures of 10 MB out of one zip into the heap of a real daemon with 2 workers: a process

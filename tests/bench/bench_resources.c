@@ -1,6 +1,6 @@
 /* bench_resources.c - shared assets: what holding, finding and evicting them costs.
  *
- *     bench_resources
+ *     bench_resources [ROW ...]
  *
  *   resources.acquire             acquire + release in line  against  + 1 and - 1 of a private counter
  *   resources.acquire_2           the same while a second process does it, too
@@ -44,6 +44,7 @@
 #define ROUND_TRIPS_A_RUN 500
 #define NAMES 4096
 #define WALKS_A_RUN 100
+#define LOOKUPS_A_RUN 10 /* of each name */
 #define LARGE_COUNT 10
 #define LARGE_BYTES (10u << 20)
 
@@ -86,96 +87,116 @@ static ec_resource loaded(struct ec_client *client, const char *group, const cha
 
 /* ---- acquire ---------------------------------------------------------------------------------- */
 
-static double hold_and_release(struct ec_client *client, ec_resource resource)
+typedef double run_fn(const void *context); /* ns that one of many took */
+
+/* One run after the other, on the first processor. */
+static void answer_runs(run_fn *run, const void *context)
 {
+    bench_pin(0);
+    bench_ready();
+    while (bench_next()) {
+        long before = bench_switches();
+        double ns = run(context);
+
+        bench_answer(ns, bench_switches() - before);
+    }
+}
+
+struct held {
+    struct ec_client *client;
+    ec_resource resource;
+    struct ec_resource_view *view; /* of the calls; NULL: none */
+};
+
+static double hold_and_release(const void *context)
+{
+    const struct held held = *(const struct held *)context;
     int64_t begin = bench_ns();
 
     for (unsigned i = 0; i < PAIRS_A_RUN; i++) {
-        if (ec_resource_acquire_inline(client, resource) != EC_OK)
+        if (ec_resource_acquire_inline(held.client, held.resource) != EC_OK)
             bench_fail("acquire failed");
-        ec_resource_release_inline(client, resource);
+        ec_resource_release_inline(held.client, held.resource);
     }
     return (double)(bench_ns() - begin) / PAIRS_A_RUN;
 }
 
-static double hold_and_release_by_calls(struct ec_client *client, ec_resource resource,
-                                        struct ec_resource_view *view)
+static double hold_and_release_by_calls(const void *context)
 {
+    const struct held held = *(const struct held *)context;
     int64_t begin = bench_ns();
 
     for (unsigned i = 0; i < PAIRS_A_RUN; i++) {
-        if (ec_resource_acquire(client, resource, view) != EC_OK)
+        if (ec_resource_acquire(held.client, held.resource, held.view) != EC_OK)
             bench_fail("acquire failed");
-        ec_resource_release(client, resource);
+        ec_resource_release(held.client, held.resource);
     }
     return (double)(bench_ns() - begin) / PAIRS_A_RUN;
+}
+
+static struct held held_by_game(void)
+{
+    struct held held = { .client = game() };
+
+    held.resource = loaded(held.client, "names", "name 7");
+    return held;
 }
 
 static void acquire(const void *context)
 {
-    struct ec_client *client = game();
-    ec_resource resource = loaded(client, "names", "name 7");
+    const struct held held = held_by_game();
 
     (void)context;
-    bench_pin(0);
-    hold_and_release(client, resource);
-    bench_ready();
-    while (bench_next()) {
-        long before = bench_switches();
-        double ns = hold_and_release(client, resource);
-
-        bench_answer(ns, bench_switches() - before);
-    }
-    ec_client_destroy(client);
+    hold_and_release(&held);
+    answer_runs(hold_and_release, &held);
+    ec_client_destroy(held.client);
 }
 
-/* context: a view, or NULL for none. */
+/* context: not NULL to have a view each time. */
 static void acquire_by_calls(const void *context)
 {
-    struct ec_client *client = game();
-    ec_resource resource = loaded(client, "names", "name 7");
+    struct held held = held_by_game();
     struct ec_resource_view view;
 
-    bench_pin(0);
-    hold_and_release_by_calls(client, resource, &view);
-    bench_ready();
-    while (bench_next()) {
-        long before = bench_switches();
-        double ns = hold_and_release_by_calls(client, resource, context != NULL ? &view : NULL);
+    held.view = context != NULL ? &view : NULL;
+    hold_and_release_by_calls(&held);
+    answer_runs(hold_and_release_by_calls, &held);
+    ec_client_destroy(held.client);
+}
 
-        bench_answer(ns, bench_switches() - before);
-    }
-    ec_client_destroy(client);
+struct walk {
+    struct ec_client *client;
+    ec_resource resources[NAMES];
+};
+
+static double hold_all_in_turn(const void *context)
+{
+    const struct walk *walk = context;
+    struct ec_client *client = walk->client;
+    int64_t begin = bench_ns();
+
+    for (unsigned round = 0; round < WALKS_A_RUN; round++)
+        for (unsigned i = 0; i < NAMES; i++) {
+            if (ec_resource_acquire_inline(client, walk->resources[i]) != EC_OK)
+                bench_fail("acquire failed");
+            ec_resource_release_inline(client, walk->resources[i]);
+        }
+    return (double)(bench_ns() - begin) / (WALKS_A_RUN * NAMES);
 }
 
 /* What a frame does: each of many resources once. */
 static void acquire_walk(const void *context)
 {
-    struct ec_client *client = game();
-    static ec_resource resources[NAMES];
+    static struct walk walk;
 
     (void)context;
+    walk.client = game();
+    loaded(walk.client, "names", names[0]);
     for (unsigned i = 0; i < NAMES; i++)
-        resources[i] = i == 0 ? loaded(client, "names", names[0]) : (ec_resource) { 0 };
-    for (unsigned i = 0; i < NAMES; i++)
-        if (ec_resource_find(client, names[i], &resources[i]) != EC_OK)
+        if (ec_resource_find(walk.client, names[i], &walk.resources[i]) != EC_OK)
             bench_fail("%s is not there", names[i]);
-    bench_pin(0);
-    bench_ready();
-    while (bench_next()) {
-        long before = bench_switches();
-        int64_t begin = bench_ns();
-
-        for (unsigned round = 0; round < WALKS_A_RUN; round++)
-            for (unsigned i = 0; i < NAMES; i++) {
-                if (ec_resource_acquire_inline(client, resources[i]) != EC_OK)
-                    bench_fail("acquire failed");
-                ec_resource_release_inline(client, resources[i]);
-            }
-        bench_answer((double)(bench_ns() - begin) / (WALKS_A_RUN * NAMES),
-                     bench_switches() - before);
-    }
-    ec_client_destroy(client);
+    answer_runs(hold_all_in_turn, &walk);
+    ec_client_destroy(walk.client);
 }
 
 /* The second game: holds and releases while the shared word is the number of the run. */
@@ -203,8 +224,7 @@ static void acquire_beside_another(const void *context)
     _Atomic uint64_t *now =
         mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     struct bench_partner partner;
-    struct ec_client *client;
-    ec_resource resource;
+    struct held held;
     uint64_t run = 0, value;
 
     (void)context;
@@ -212,8 +232,7 @@ static void acquire_beside_another(const void *context)
         bench_fail("mmap failed");
     bench_partner_start(&partner, second_game, now);
     bench_partner_wait(&partner, &value);
-    client = game();
-    resource = loaded(client, "names", "name 7");
+    held = held_by_game();
     bench_pin(0);
     bench_ready();
     while (bench_next()) {
@@ -224,12 +243,12 @@ static void acquire_beside_another(const void *context)
         bench_partner_send(&partner, run);
         bench_partner_wait(&partner, &value);
         before = bench_switches();
-        ns = hold_and_release(client, resource);
+        ns = hold_and_release(&held);
         bench_answer(ns, bench_switches() - before);
         atomic_store(now, 0);
     }
     bench_partner_end(&partner);
-    ec_client_destroy(client);
+    ec_client_destroy(held.client);
 }
 
 /* What a game would do for an asset of its own: raise the count of the object at hand and lower it. */
@@ -243,45 +262,36 @@ static inline void count_privately(_Atomic int32_t *counter)
                           memory_order_relaxed);
 }
 
-static void private_counter(const void *context)
+static double count_one(const void *context)
 {
-    _Atomic int32_t *counters = calloc(NAMES, sizeof *counters);
+    _Atomic int32_t *counters = *(_Atomic int32_t *const *)context;
+    int64_t begin = bench_ns();
 
-    (void)context;
-    if (counters == NULL)
-        bench_fail("no memory");
-    bench_pin(0);
-    bench_ready();
-    while (bench_next()) {
-        long before = bench_switches();
-        int64_t begin = bench_ns();
-
-        for (unsigned i = 0; i < PAIRS_A_RUN; i++)
-            count_privately(&counters[7]);
-        bench_answer((double)(bench_ns() - begin) / PAIRS_A_RUN, bench_switches() - before);
-    }
-    free(counters);
+    for (unsigned i = 0; i < PAIRS_A_RUN; i++)
+        count_privately(&counters[7]);
+    return (double)(bench_ns() - begin) / PAIRS_A_RUN;
 }
 
+static double count_all_in_turn(const void *context)
+{
+    _Atomic int32_t *counters = *(_Atomic int32_t *const *)context;
+    int64_t begin = bench_ns();
+
+    for (unsigned round = 0; round < WALKS_A_RUN; round++)
+        for (unsigned i = 0; i < NAMES; i++)
+            count_privately(&counters[i]);
+    return (double)(bench_ns() - begin) / (WALKS_A_RUN * NAMES);
+}
+
+/* context: which of them are counted. */
 static void private_counters(const void *context)
 {
+    run_fn *const *run = context;
     _Atomic int32_t *counters = calloc(NAMES, sizeof *counters);
 
-    (void)context;
     if (counters == NULL)
         bench_fail("no memory");
-    bench_pin(0);
-    bench_ready();
-    while (bench_next()) {
-        long before = bench_switches();
-        int64_t begin = bench_ns();
-
-        for (unsigned round = 0; round < WALKS_A_RUN; round++)
-            for (unsigned i = 0; i < NAMES; i++)
-                count_privately(&counters[i]);
-        bench_answer((double)(bench_ns() - begin) / (WALKS_A_RUN * NAMES),
-                     bench_switches() - before);
-    }
+    answer_runs(*run, &counters);
     free(counters);
 }
 
@@ -293,22 +303,22 @@ __attribute__((noinline)) static int nothing(struct ec_client *client, ec_resour
 }
 
 /* What two calls cost that do nothing at all. */
+static double call_nothing(const void *context)
+{
+    int64_t begin = bench_ns();
+
+    (void)context;
+    for (unsigned i = 0; i < PAIRS_A_RUN; i++) {
+        if (nothing(NULL, (ec_resource) { 7 }, NULL) != EC_OK)
+            bench_fail("impossible");
+        nothing(NULL, (ec_resource) { 7 }, NULL);
+    }
+    return (double)(bench_ns() - begin) / PAIRS_A_RUN;
+}
+
 static void empty_calls(const void *context)
 {
-    (void)context;
-    bench_pin(0);
-    bench_ready();
-    while (bench_next()) {
-        long before = bench_switches();
-        int64_t begin = bench_ns();
-
-        for (unsigned i = 0; i < PAIRS_A_RUN; i++) {
-            if (nothing(NULL, (ec_resource) { 7 }, NULL) != EC_OK)
-                bench_fail("impossible");
-            nothing(NULL, (ec_resource) { 7 }, NULL);
-        }
-        bench_answer((double)(bench_ns() - begin) / PAIRS_A_RUN, bench_switches() - before);
-    }
+    answer_runs(call_nothing, context);
 }
 
 /* ---- the same by asking ----------------------------------------------------------------------- */
@@ -370,30 +380,46 @@ static void names_make(void)
         snprintf(names[i], sizeof names[i], "name %u", i * 2654435761u % NAMES);
 }
 
+static double find_all(const void *context)
+{
+    struct ec_client *client = *(struct ec_client *const *)context;
+    ec_resource resource;
+    int64_t begin = bench_ns();
+
+    for (unsigned round = 0; round < LOOKUPS_A_RUN; round++)
+        for (unsigned i = 0; i < NAMES; i++)
+            if (ec_resource_find(client, names[i], &resource) != EC_OK)
+                bench_fail("%s was not found", names[i]);
+    return (double)(bench_ns() - begin) / (LOOKUPS_A_RUN * NAMES);
+}
+
 static void lookup(const void *context)
 {
     struct ec_client *client = game();
-    ec_resource resource = loaded(client, "names", "name 7");
 
     (void)context;
-    bench_pin(0);
-    bench_ready();
-    while (bench_next()) {
-        long before = bench_switches();
-        int64_t begin = bench_ns();
-
-        for (unsigned round = 0; round < 10; round++)
-            for (unsigned i = 0; i < NAMES; i++)
-                if (ec_resource_find(client, names[i], &resource) != EC_OK)
-                    bench_fail("%s was not found", names[i]);
-        bench_answer((double)(bench_ns() - begin) / (10 * NAMES), bench_switches() - before);
-    }
+    loaded(client, "names", "name 7");
+    answer_runs(find_all, &client);
     ec_client_destroy(client);
+}
+
+static double find_all_in_table(const void *context)
+{
+    struct known *table = *(struct known *const *)context, *found;
+    int64_t begin = bench_ns();
+
+    for (unsigned round = 0; round < LOOKUPS_A_RUN; round++)
+        for (unsigned i = 0; i < NAMES; i++) {
+            HASH_FIND_STR(table, names[i], found);
+            if (found == NULL || found->handle == 0)
+                bench_fail("%s was not found", names[i]);
+        }
+    return (double)(bench_ns() - begin) / (LOOKUPS_A_RUN * NAMES);
 }
 
 static void lookup_uthash(const void *context)
 {
-    struct known *table = NULL, *rows = calloc(NAMES, sizeof *rows), *found;
+    struct known *table = NULL, *rows = calloc(NAMES, sizeof *rows);
 
     (void)context;
     if (rows == NULL)
@@ -403,20 +429,7 @@ static void lookup_uthash(const void *context)
         rows[i].handle = i + 1;
         HASH_ADD_STR(table, name, &rows[i]);
     }
-    bench_pin(0);
-    bench_ready();
-    while (bench_next()) {
-        long before = bench_switches();
-        int64_t begin = bench_ns();
-
-        for (unsigned round = 0; round < 10; round++)
-            for (unsigned i = 0; i < NAMES; i++) {
-                HASH_FIND_STR(table, names[i], found);
-                if (found == NULL || found->handle == 0)
-                    bench_fail("%s was not found", names[i]);
-            }
-        bench_answer((double)(bench_ns() - begin) / (10 * NAMES), bench_switches() - before);
-    }
+    answer_runs(find_all_in_table, &table);
     HASH_CLEAR(hh, table);
     free(rows);
 }
@@ -524,13 +537,14 @@ static void content_make(void)
 }
 
 static const bool with_view = true;
+static run_fn *const count_one_run = count_one, *const count_all_run = count_all_in_turn;
 
 static const struct bench_contender peers[] = {
-    { .name = "private counter", .run = private_counter },
+    { .name = "private counter", .run = private_counters, .context = &count_one_run },
     { .name = "AF_UNIX round trips", .run = round_trips },
     { .name = "uthash", .run = lookup_uthash },
     { .name = "fallocate PUNCH_HOLE", .run = punch },
-    { .name = "private counters", .run = private_counters },
+    { .name = "private counters", .run = private_counters, .context = &count_all_run },
     { .name = "empty calls", .run = empty_calls },
 };
 
