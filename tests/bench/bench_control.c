@@ -305,18 +305,11 @@ static void stall(struct line_client clients[STALLED])
     }
 }
 
-static int compare_ns(const void *left, const void *right)
-{
-    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-
-    return a < b ? -1 : a > b;
-}
-
 /* us that one ping in a hundred takes at least; context: whether others stand in the way. */
 static void ping_p99(const void *context)
 {
     const bool *is_stalled = context;
-    static int64_t took_ns[PINGS];
+    static double took_us[PINGS];
     struct line_client stalled[STALLED], client;
 
     start_daemon(NULL);
@@ -330,10 +323,9 @@ static void ping_p99(const void *context)
             const int64_t begin = bench_ns();
 
             line_client_call(&client, "core.ping", "{}");
-            took_ns[i] = bench_ns() - begin;
+            took_us[i] = (double)(bench_ns() - begin) / 1000;
         }
-        qsort(took_ns, PINGS, sizeof took_ns[0], compare_ns);
-        bench_answer((double)took_ns[PINGS * 99 / 100] / 1000, 0);
+        bench_answer(bench_percentile(took_us, PINGS, 99), 0);
     }
     daemon_stop(&daemon_);
 }
@@ -688,7 +680,7 @@ static const struct control_bench clock_fifty = { CLOCK_GET, 50, 1 };
 
 #define KILLS 7 /* of drive-restart */
 
-/* What a command says, a line at a time, from the first that begins with this word: its number. */
+/* The numbers behind this word, in the lines that a command says up to the last one that is wanted. */
 static unsigned numbers_said(FILE *said, const char *word, double *numbers, unsigned most)
 {
     char line[512], *at;

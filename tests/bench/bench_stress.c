@@ -53,7 +53,8 @@ static double cpu_ns(void)
 }
 
 struct reading {
-    uint64_t first, events, out_of_order, last;
+    uint64_t last;                  /* the highest number so far */
+    uint64_t missing, out_of_order; /* numbers passed over; events that did not lie behind it */
     uint32_t samples;
     double late_us[STORM_EVENTS / SAMPLED + 1];
 };
@@ -65,16 +66,12 @@ static void on_event(void *context, const struct ec_event *event)
 
     if (value % SAMPLED == 0 && reading->samples < STORM_EVENTS / SAMPLED + 1)
         reading->late_us[reading->samples++] = (double)(ec_time_real() - event->time_ns) / 1e3;
-    reading->out_of_order += value != reading->last + 1;
+    if (value <= reading->last) {
+        reading->out_of_order++;
+        return;
+    }
+    reading->missing += value - reading->last - 1;
     reading->last = value;
-    reading->events++;
-}
-
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
 }
 
 /* Reads a storm each time it is told, up to the event that it is told of, and answers. */
@@ -89,13 +86,9 @@ static void storm_reader(struct bench_partner *parent, const void *context)
     bus_open(&end, &storm->bus, NULL, BUS_THERE);
     bench_partner_send(parent, 0);
     while (bench_partner_wait(parent, &last)) {
-        struct ec_subscriber_stats stats;
         const double cpu_before = cpu_ns();
-        uint64_t lost_before;
 
-        ec_subscriber_stats(end.subscriber, &stats);
-        lost_before = stats.lost_events;
-        reading.events = reading.out_of_order = reading.samples = 0;
+        reading.missing = reading.out_of_order = reading.samples = 0;
         reading.last = last - STORM_EVENTS;
         while (reading.last < last)
             if (ec_subscriber_poll(end.subscriber, on_event, &reading, 1024) == 0) {
@@ -104,12 +97,9 @@ static void storm_reader(struct bench_partner *parent, const void *context)
                 else if (ec_subscriber_wait(end.subscriber, 10 * (int64_t)BUS_WAIT_NS) != EC_OK)
                     break; /* nothing more comes: what is missing is lost */
             }
-        ec_subscriber_stats(end.subscriber, &stats);
-        qsort(reading.late_us, reading.samples, sizeof reading.late_us[0], compare);
         answers[STORM_P99] =
-            reading.samples > 0 ? (uint64_t)(reading.late_us[reading.samples * 99 / 100] * 1e3) : 0;
-        answers[STORM_LOST] =
-            STORM_EVENTS - reading.events + reading.out_of_order + stats.lost_events - lost_before;
+            (uint64_t)(bench_percentile(reading.late_us, reading.samples, 99) * 1e3);
+        answers[STORM_LOST] = reading.missing + last - reading.last + reading.out_of_order;
         answers[STORM_CPU] = (uint64_t)(cpu_ns() - cpu_before);
         for (int i = 0; i < 3; i++)
             bench_partner_send(parent, answers[i]);

@@ -119,21 +119,6 @@ static void run_processes(const struct wake_shape *shape)
             bench_fail("a process that wakes has failed");
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double left = *(const double *)a, right = *(const double *)b;
-
-    return (left > right) - (left < right);
-}
-
-static double percentile_of(double *values, unsigned count, double percentile)
-{
-    unsigned at = (unsigned)(percentile / 100 * count);
-
-    qsort(values, count, sizeof *values, by_size);
-    return values[at < count ? at : count - 1];
-}
-
 static double evaluate(const struct wake_shape *shape)
 {
     static double values[PROCESSES_MAX * WAKES_MAX];
@@ -152,7 +137,7 @@ static double evaluate(const struct wake_shape *shape)
         if (shape->last)
             values[count++] = last;
     }
-    return percentile_of(values, count, shape->percentile);
+    return bench_percentile(values, count, shape->percentile);
 }
 
 /* cyclictest prints a histogram: us and how often. */
@@ -172,7 +157,7 @@ static double run_cyclictest(const struct wake_shape *shape)
                 values[count++] = us;
     if (output == NULL || pclose(output) != 0 || count == 0)
         bench_fail("cyclictest gave no histogram");
-    return percentile_of(values, count, shape->percentile);
+    return bench_percentile(values, count, shape->percentile);
 }
 
 static void start_daemon(const struct wake_shape *shape)

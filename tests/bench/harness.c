@@ -170,6 +170,16 @@ double bench_median(double *values, size_t count)
     return count % 2 != 0 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
+double bench_percentile(double *values, size_t count, double percentile)
+{
+    const size_t at = (size_t)(percentile * (double)count / 100);
+
+    if (count == 0)
+        return 0;
+    qsort(values, count, sizeof *values, compare_doubles);
+    return values[at < count ? at : count - 1];
+}
+
 uint64_t bench_read(const void *payload, size_t bytes)
 {
     const uint64_t *words = payload;

@@ -104,6 +104,8 @@ long bench_switches(void);
 long bench_switches_process(void);
 
 double bench_median(double *values, size_t count); /* sorts them */
+/* The smallest of them that so many percent lie below; sorts them. No values: 0. */
+double bench_percentile(double *values, size_t count, double percentile);
 
 static inline void bench_relax(void)
 {
