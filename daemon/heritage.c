@@ -118,6 +118,11 @@ bool heritage_counts(const struct heritage *heritage, bool kept)
     return heritage_exists(heritage) && (!heritage->ended_before || kept);
 }
 
+bool heritage_is_ours(const struct heritage *heritage)
+{
+    return heritage != NULL && heritage->is_ours;
+}
+
 uint32_t heritage_runs(const struct heritage *heritage)
 {
     return heritage != NULL ? heritage->content.runs : 0;
@@ -139,7 +144,7 @@ void heritage_begin(struct heritage *heritage, uint64_t instance)
 
 bool heritage_clock(const struct heritage *heritage, bool kept, struct clock_heritage *clock)
 {
-    if (heritage == NULL || !heritage->has_clock_before || (heritage->ended_before && !kept))
+    if (!heritage_counts(heritage, kept) || !heritage->has_clock_before)
         return false;
     *clock = heritage->clock_before;
     return true;
@@ -192,7 +197,7 @@ void heritage_checkpoint_remove(struct heritage *heritage, uint64_t id)
 
 bool heritage_breaker(const struct heritage *heritage, bool kept, struct breaker_heritage *breaker)
 {
-    if (heritage == NULL || !heritage->has_breaker_before || (heritage->ended_before && !kept))
+    if (!heritage_counts(heritage, kept) || !heritage->has_breaker_before)
         return false;
     *breaker = heritage->breaker_before;
     return true;

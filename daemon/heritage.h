@@ -48,6 +48,8 @@ void heritage_destroy(struct heritage *heritage, bool stays);
 bool heritage_exists(const struct heritage *heritage);
 /* And it holds: that run did not end in good order with nobody attached, or its segments are kept. */
 bool heritage_counts(const struct heritage *heritage, bool kept);
+/* Whether this run has begun to write: a start that failed before leaves all files as they were. */
+bool heritage_is_ours(const struct heritage *heritage);
 /* How many runs of this boot there were before, as far as is known. */
 uint32_t heritage_runs(const struct heritage *heritage);
 /* The instance of the run before; 0: none. */

@@ -8,7 +8,9 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 #include <uv.h>
@@ -54,6 +56,7 @@ static void raise_descriptor_limit(void);
 static int serve(struct services *services, struct ec_error *why);
 static const char *choose_socket(const char *argument, char *buffer, size_t bytes);
 static int take_listen_fds(struct services *services, struct ec_error *why);
+static const char *path_of_passed(int fd, const char *chosen, char *buffer, size_t bytes);
 static bool is_ours(const char *name);
 static int watch_begin(struct watch *watch, struct services *services, struct ec_error *why);
 static void watch_end(struct watch *watch);
@@ -198,6 +201,9 @@ static int run(const struct arguments *arguments)
     services->started_ns = ec_real_ns();
     services->socket_path = choose_socket(arguments->socket_path, path, sizeof path);
     rc = take_listen_fds(services, &why);
+    if (rc == EC_OK && services->listen_fd >= 0)
+        services->socket_path =
+            path_of_passed(services->listen_fd, services->socket_path, path, sizeof path);
     services->loop = &loop;
     if (rc < 0) {
         fprintf(stderr, "engine-cored: %s\n", why.text);
@@ -311,6 +317,18 @@ static int take_listen_fds(struct services *services, struct ec_error *why)
                        "none of the %d passed descriptors is a listening Unix stream socket",
                        count);
     return EC_OK;
+}
+
+/* Where a passed socket listens; the path that was chosen when it has no file. */
+static const char *path_of_passed(int fd, const char *chosen, char *buffer, size_t bytes)
+{
+    struct sockaddr_un address = { 0 };
+    socklen_t length = sizeof address;
+
+    if (getsockname(fd, (struct sockaddr *)&address, &length) < 0 || address.sun_path[0] != '/')
+        return chosen;
+    snprintf(buffer, bytes, "%.*s", (int)sizeof address.sun_path, address.sun_path);
+    return buffer;
 }
 
 /* Names under which the daemon leaves descriptors for its next run. */

@@ -81,7 +81,12 @@ const struct module daemon_modules[] = {
       postmortem_post_init,
       postmortem_shutdown,
       { "clients", "crash_record" } },
-    { "control", NULL, control_init, control_post_init, control_shutdown, { "clients" } },
+    { "control",
+      control_pre_init,
+      control_init,
+      control_post_init,
+      control_shutdown,
+      { "clients" } },
 };
 const unsigned daemon_module_count = sizeof daemon_modules / sizeof daemon_modules[0];
 

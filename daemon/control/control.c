@@ -17,22 +17,22 @@ struct control {
 
 static void on_accepted(void *context, int socket_fd);
 
-int control_init(struct services *services, struct ec_error *why)
+/* Before any module reads what an earlier run left in files beside the socket, or ends them when the start
+ * fails: of a running daemon they are not ours. */
+int control_pre_init(struct services *services, struct ec_error *why)
 {
     struct control *control = calloc(1, sizeof *control);
-    int rc;
 
     if (control == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "%zu bytes", sizeof *control);
     services->control = control;
     control->services = services;
-    control->listener.fd = control->listener.lock_fd = control->listener.spare_fd = -1;
-    rc = dispatcher_init(&control->dispatcher, services, why);
-    if (rc == EC_OK)
-        rc = listener_init(&control->listener, services->socket_path, services->listen_fd, why);
-    if (rc == EC_OK && services->listen_fd >= 0)
-        services->socket_path = control->listener.path;
-    return rc;
+    return listener_init(&control->listener, services->socket_path, services->listen_fd, why);
+}
+
+int control_init(struct services *services, struct ec_error *why)
+{
+    return dispatcher_init(&services->control->dispatcher, services, why);
 }
 
 int control_post_init(struct services *services, struct ec_error *why)

@@ -109,13 +109,7 @@ static void remove_own(const char *path, dev_t device, ino_t inode)
 
 static int take_over(struct listener *listener, int fd, struct ec_error *why)
 {
-    struct sockaddr_un address;
-    socklen_t bytes = sizeof address;
-
     listener->fd = fd;
-    memset(&address, 0, sizeof address);
-    if (getsockname(fd, (struct sockaddr *)&address, &bytes) == 0)
-        memcpy(listener->path, address.sun_path, sizeof listener->path - 1);
     if (fcntl(fd, F_SETFD, FD_CLOEXEC) < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
         return ec_fail(why, EC_ERR_SYSTEM, "passed socket: %s", strerror(errno));
     return EC_OK;

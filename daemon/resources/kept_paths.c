@@ -254,7 +254,7 @@ void kept_paths_end(struct resources *resources)
     const struct services *services = resources->services;
     char path[PATH_BYTES];
 
-    if (services->heritage != NULL && heritage_lease(services->heritage, 0) == NULL &&
+    if (heritage_is_ours(services->heritage) && heritage_lease(services->heritage, 0) == NULL &&
         !fd_store_is_used(services->fd_store))
         unlink(file_path(resources, path));
     kept_mounts_finish(&resources->kept_mounts);

@@ -449,7 +449,8 @@ void succession_end(struct resources *resources)
 
     if (succession == NULL)
         return;
-    write_if_behind(succession);
+    if (heritage_is_ours(resources->services->heritage))
+        write_if_behind(succession);
     before_answers_remove(resources->services->before_answers, succession);
     resources->succession = NULL;
     free(succession);

@@ -69,13 +69,46 @@ static char *long_line(size_t bytes, unsigned id)
 START_TEST(a_second_daemon_on_the_same_socket_is_refused)
 {
     const char *const arguments[] = { "--socket", daemon_process.socket_path, NULL };
-    char output[4096], expected[256];
+    char output[4096], expected[256], kept_path[256];
+    struct stat st;
 
+    /* In a file beside the socket, and no client is attached that it would be kept for. */
+    ck_assert(strstr(line_client_call(&client, "resource.alias", "{\"set\":{\"a\":\"b\"}}"),
+                     "\"result\"") != NULL);
     ck_assert_int_eq(daemon_run(arguments, output, sizeof output), 1);
     snprintf(expected, sizeof expected, "another engine-cored is running on %s",
              daemon_process.socket_path);
     ck_assert_msg(strstr(output, expected) != NULL, "%s", output);
+    ck_assert_msg(strstr(output, "last run") == NULL, "%s", output);
+    snprintf(kept_path, sizeof kept_path, "%s.paths", daemon_process.socket_path);
+    ck_assert_int_eq(stat(kept_path, &st), 0);
     ck_assert(line_has(line_client_call(&client, "core.ping", NULL), "pong", "true"));
+}
+END_TEST
+
+START_TEST(a_start_that_fails_leaves_what_the_last_run_left)
+{
+    struct daemon_process second = { 0 };
+    const char *const arguments[] = { "--socket", second.socket_path,
+                                      "--set",    "breaker.tick_ms=100",
+                                      "--set",    "breaker.fast_tick_ms=200",
+                                      NULL };
+    char output[4096], kept_path[256];
+    struct line_client other;
+    struct stat st;
+
+    ck_assert_msg(daemon_start(&second, NULL), "%s", second.why);
+    ck_assert(line_client_connect(&other, second.socket_path));
+    ck_assert(strstr(line_client_call(&other, "resource.alias", "{\"set\":{\"a\":\"b\"}}"),
+                     "\"result\"") != NULL);
+    ck_assert_int_eq(kill(second.pid, SIGKILL), 0);
+    line_client_wait_hang_up(&other);
+    line_client_close(&other);
+    ck_assert_int_eq(daemon_run(arguments, output, sizeof output), 1);
+    ck_assert_msg(strstr(output, "breaker.fast_tick_ms") != NULL, "%s", output);
+    snprintf(kept_path, sizeof kept_path, "%s.paths", second.socket_path);
+    ck_assert_int_eq(stat(kept_path, &st), 0);
+    ck_assert_int_ne(daemon_wait(&second), 0);
 }
 END_TEST
 
@@ -897,6 +930,7 @@ int main(void)
 
     tcase_add_checked_fixture(of_socket, start, stop);
     tcase_add_test(of_socket, a_second_daemon_on_the_same_socket_is_refused);
+    tcase_add_test(of_socket, a_start_that_fails_leaves_what_the_last_run_left);
     tcase_add_test(of_socket, a_socket_of_another_program_is_not_stolen);
     tcase_add_test(of_socket, a_file_in_the_place_of_the_socket_stays_what_it_is);
     tcase_add_test(of_socket, a_path_that_does_not_fit_an_address_is_refused);
