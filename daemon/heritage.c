@@ -1,6 +1,8 @@
 /* heritage.c - keep the heritage in memory and its file the same; see heritage.h.
  *
- * Ids are noted in blocks, so that most of them cost no write: the file says the end of the block. */
+ * Ids are noted in blocks, so that most of them cost no write: the file says the end of the block. What many
+ * requests of one read change, such as the leases of clients that all come back, is written once, before the
+ * first of them is answered. */
 #include "daemon/heritage.h"
 
 #include <errno.h>
@@ -10,6 +12,7 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "daemon/before_answers.h"
 #include "daemon/boot_id.h"
 #include "daemon/fd_store.h"
 #include "daemon/heritage_text.h"
@@ -34,78 +37,65 @@ struct heritage {
     struct breaker_heritage breaker_before;
     struct heritage_content content;
     bool is_ours;   /* the socket is: nobody else writes the file */
+    bool is_due;    /* something has changed since it was written */
     bool is_behind; /* it could not be written */
+    struct before_answers *before_answers;
     uv_timer_t *retry;
 };
 
 static void load(struct heritage *heritage);
+static void begin(struct heritage *heritage, uint64_t instance);
+static void end(struct heritage *heritage, bool stays);
 static void save(struct heritage *heritage);
+static void save_before_answers(struct heritage *heritage);
+static void save_if_due(void *context);
 static void on_retry(uv_timer_t *timer);
 static void on_closed(uv_handle_t *handle);
 
 int heritage_init(struct services *services, struct ec_error *why)
 {
-    char path[PATH_BYTES];
-    int rc;
+    struct heritage *heritage = calloc(1, sizeof *heritage);
 
-    snprintf(path, sizeof path, "%.*s" SUFFIX, EC_SOCKET_PATH_BYTES + 256, services->socket_path);
-    rc = heritage_create(path, &services->heritage, why);
-    if (rc < 0)
-        return rc;
-    services->heritage->retry = calloc(1, sizeof(uv_timer_t));
-    if (services->heritage->retry == NULL)
+    if (heritage == NULL)
+        return ec_fail(why, EC_ERR_MEMORY, "no memory for the heritage");
+    services->heritage = heritage;
+    heritage->before_answers = services->before_answers;
+    before_answers_add(heritage->before_answers, save_if_due, heritage);
+    snprintf(heritage->path, sizeof heritage->path, "%.*s" SUFFIX, EC_SOCKET_PATH_BYTES + 256,
+             services->socket_path);
+    load(heritage);
+    heritage->content.runs += heritage->existed;
+    heritage->retry = calloc(1, sizeof *heritage->retry);
+    if (heritage->retry == NULL)
         return ec_fail(why, EC_ERR_MEMORY, "no memory for a timer");
-    uv_timer_init(services->loop, services->heritage->retry);
-    services->heritage->retry->data = services->heritage;
-    uv_timer_start(services->heritage->retry, on_retry, RETRY_MS, RETRY_MS);
-    uv_unref((uv_handle_t *)services->heritage->retry);
+    uv_timer_init(services->loop, heritage->retry);
+    heritage->retry->data = heritage;
+    uv_timer_start(heritage->retry, on_retry, RETRY_MS, RETRY_MS);
+    uv_unref((uv_handle_t *)heritage->retry);
     return EC_OK;
 }
 
 int heritage_post_init(struct services *services, struct ec_error *why)
 {
     (void)why;
-    heritage_begin(services->heritage, services->instance);
+    begin(services->heritage, services->instance);
     return EC_OK;
 }
 
 void heritage_shutdown(struct services *services)
 {
-    if (services->heritage == NULL)
-        return;
-    if (services->heritage->retry != NULL)
-        uv_close((uv_handle_t *)services->heritage->retry, on_closed);
-    heritage_destroy(services->heritage, fd_store_is_used(services->fd_store));
-    services->heritage = NULL;
-}
+    struct heritage *heritage = services->heritage;
 
-int heritage_create(const char *path, struct heritage **heritage, struct ec_error *why)
-{
-    struct heritage *made = calloc(1, sizeof *made);
-
-    *heritage = NULL;
-    if (made == NULL)
-        return ec_fail(why, EC_ERR_MEMORY, "no memory for the heritage");
-    snprintf(made->path, sizeof made->path, "%s", path);
-    load(made);
-    made->content.runs += made->existed;
-    *heritage = made;
-    return EC_OK;
-}
-
-void heritage_destroy(struct heritage *heritage, bool stays)
-{
     if (heritage == NULL)
         return;
-    if (heritage->is_ours && heritage->content.lease_count == 0) {
-        heritage->content.ended = true;
-        if (stays)
-            save(heritage);
-        else
-            unlink(heritage->path);
-    }
+    if (heritage->retry != NULL)
+        uv_close((uv_handle_t *)heritage->retry, on_closed);
+    if (heritage->is_ours)
+        end(heritage, fd_store_is_used(services->fd_store));
+    before_answers_remove(heritage->before_answers, heritage);
     heritage_content_finish(&heritage->content);
     free(heritage);
+    services->heritage = NULL;
 }
 
 bool heritage_exists(const struct heritage *heritage)
@@ -131,15 +121,6 @@ uint32_t heritage_runs(const struct heritage *heritage)
 uint64_t heritage_instance(const struct heritage *heritage)
 {
     return heritage != NULL ? heritage->instance_before : 0;
-}
-
-void heritage_begin(struct heritage *heritage, uint64_t instance)
-{
-    heritage->is_ours = true;
-    heritage->content.instance = instance;
-    for (unsigned i = 0; i < HERITAGE_IDS; i++) /* the first block of each */
-        heritage->content.last_id[i] = heritage->last_id_before[i] + ID_BLOCK;
-    save(heritage);
 }
 
 bool heritage_clock(const struct heritage *heritage, bool kept, struct clock_heritage *clock)
@@ -209,7 +190,7 @@ void heritage_set_breaker(struct heritage *heritage, const struct breaker_herita
         return;
     heritage->content.breaker = *breaker;
     heritage->content.has_breaker = true;
-    save(heritage);
+    save_before_answers(heritage);
 }
 
 uint32_t heritage_last_id(const struct heritage *heritage, enum heritage_id kind)
@@ -264,7 +245,7 @@ void heritage_lease_add(struct heritage *heritage, const struct lease *lease)
     if (place == NULL)
         return;
     *place = *lease;
-    save(heritage);
+    save_before_answers(heritage);
 }
 
 void heritage_lease_remove(struct heritage *heritage, uint32_t client_id)
@@ -274,7 +255,7 @@ void heritage_lease_remove(struct heritage *heritage, uint32_t client_id)
     if (place == NULL)
         return;
     *place = heritage->content.leases[--heritage->content.lease_count];
-    save(heritage);
+    save_before_answers(heritage);
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -310,6 +291,24 @@ static void load(struct heritage *heritage)
     memcpy(heritage->content.boot_id, boot_id, sizeof boot_id);
 }
 
+static void begin(struct heritage *heritage, uint64_t instance)
+{
+    heritage->is_ours = true;
+    heritage->content.instance = instance;
+    for (unsigned i = 0; i < HERITAGE_IDS; i++) /* the first block of each */
+        heritage->content.last_id[i] = heritage->last_id_before[i] + ID_BLOCK;
+    save(heritage);
+}
+
+static void end(struct heritage *heritage, bool stays)
+{
+    heritage->content.ended = heritage->content.lease_count == 0;
+    if (heritage->content.ended && !stays)
+        unlink(heritage->path);
+    else
+        save(heritage);
+}
+
 static void save(struct heritage *heritage)
 {
     struct ec_json_writer writer;
@@ -331,6 +330,21 @@ static void save(struct heritage *heritage)
     if (rc == 0 && heritage->is_behind)
         log_info("heritage", "%s is written again", heritage->path);
     heritage->is_behind = rc != 0;
+    heritage->is_due = false;
+}
+
+static void save_before_answers(struct heritage *heritage)
+{
+    heritage->is_due = true;
+    before_answers_note(heritage->before_answers);
+}
+
+static void save_if_due(void *context)
+{
+    struct heritage *heritage = context;
+
+    if (heritage->is_due)
+        save(heritage);
 }
 
 static void on_retry(uv_timer_t *timer)

@@ -21,7 +21,8 @@
  *
  * Where there is no heritage (NULL, in tests of single modules) nothing was left and nothing is kept.
  *
- * Thread: loop. Cost: each change writes the file, some microseconds on /run. */
+ * Thread: loop. Cost: a change writes the file, some microseconds on /run; leases and the breaker's part are
+ * written before the next answer goes out (daemon/before_answers.h), once for all that changed by then. */
 #ifndef ENGINE_CORED_HERITAGE_H
 #define ENGINE_CORED_HERITAGE_H
 
@@ -39,11 +40,6 @@ int heritage_init(struct services *services, struct ec_error *why);      /* modu
 int heritage_post_init(struct services *services, struct ec_error *why); /* writes from now on */
 void heritage_shutdown(struct services *services);
 
-/* For tests: the same without the rest of the daemon. path is that of the file. */
-int heritage_create(const char *path, struct heritage **heritage, struct ec_error *why);
-/* When nobody has a lease the file is removed, or, with stays, marked. */
-void heritage_destroy(struct heritage *heritage, bool stays);
-
 /* Whether an earlier run of this boot left something. */
 bool heritage_exists(const struct heritage *heritage);
 /* And it holds: that run did not end in good order with nobody attached, or its segments are kept. */
@@ -54,8 +50,6 @@ bool heritage_is_ours(const struct heritage *heritage);
 uint32_t heritage_runs(const struct heritage *heritage);
 /* The instance of the run before; 0: none. */
 uint64_t heritage_instance(const struct heritage *heritage);
-/* The socket is ours, so the file is, too: write it from now on. */
-void heritage_begin(struct heritage *heritage, uint64_t instance);
 
 /* ---- the clock ---- */
 
