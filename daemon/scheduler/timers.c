@@ -286,6 +286,15 @@ static void give_slot(struct timers *timers, uint32_t at)
     timers->free_slot = at;
 }
 
+/* It is in no heap and not among those that fired. */
+static void end_timer(struct timers *timers, uint32_t at)
+{
+    free(timers->slots[at].payload);
+    unlink_from_owner(timers, at);
+    give_slot(timers, at);
+    note(timers, at);
+}
+
 /* ---- fired ones ------------------------------------------------------------------------------ */
 
 static uint32_t *fired_at(struct fired *fired, uint32_t i)
@@ -321,12 +330,8 @@ static bool drop_fired(struct timers *timers, struct fired *fired)
     at = *fired_at(fired, 0);
     fired->first = (fired->first + 1) % fired->capacity;
     fired->count--;
-    if (at != NONE) {
-        free(timers->slots[at].payload);
-        unlink_from_owner(timers, at);
-        give_slot(timers, at);
-        note(timers, at);
-    }
+    if (at != NONE)
+        end_timer(timers, at);
     return true;
 }
 
@@ -425,10 +430,7 @@ static void cancel(struct timers *timers, uint32_t at)
             if (*fired_at(fired, i) == at)
                 *fired_at(fired, i) = NONE;
     }
-    free(slot->payload);
-    unlink_from_owner(timers, at);
-    give_slot(timers, at);
-    note(timers, at);
+    end_timer(timers, at);
 }
 
 uint32_t timers_owner(const struct timers *timers, uint64_t id)
@@ -468,10 +470,7 @@ static void forget_fired_of(struct timers *timers, uint32_t owner)
             if (at == NONE || timers->slots[at].desc.owner != owner)
                 continue;
             *fired_at(fired, i) = NONE;
-            free(timers->slots[at].payload);
-            unlink_from_owner(timers, at);
-            give_slot(timers, at);
-            note(timers, at);
+            end_timer(timers, at);
         }
     }
 }
@@ -738,10 +737,7 @@ void timers_set_back(struct timers *timers, unsigned clock, int64_t now)
         if (at == NONE)
             continue;
         if (heap_reserve(heap) < 0) { /* it has fired, and stays so */
-            free(timers->slots[at].payload);
-            unlink_from_owner(timers, at);
-            give_slot(timers, at);
-            note(timers, at);
+            end_timer(timers, at);
             continue;
         }
         heap_add(timers, at);
