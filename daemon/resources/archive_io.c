@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "resources/archive_entries.h"
+
 struct archive_io {
     PHYSFS_Io io;
     int fd;
@@ -82,12 +84,6 @@ static PHYSFS_Io *io_duplicate(PHYSFS_Io *io)
     return &newest->io;
 }
 
-static int io_flush(PHYSFS_Io *io)
-{
-    (void)io;
-    return 1;
-}
-
 static void io_destroy(PHYSFS_Io *io)
 {
     if (newest == of(io))
@@ -104,11 +100,12 @@ static struct archive_io *reader_make(int fd, uint64_t bytes)
     *reader = (struct archive_io) { .io = { .version = 0,
                                             .opaque = reader,
                                             .read = io_read,
+                                            .write = archive_io_no_write,
                                             .seek = io_seek,
                                             .tell = io_tell,
                                             .length = io_length,
                                             .duplicate = io_duplicate,
-                                            .flush = io_flush,
+                                            .flush = archive_io_flush,
                                             .destroy = io_destroy },
                                     .fd = fd,
                                     .bytes = bytes,

@@ -60,7 +60,7 @@ static bool is_one_of(const char *name, const char *const *names, size_t count)
 }
 
 /* "F_START" begins the names "F/…". The marker of a map begins with the lump behind it. */
-static void directory_follow(char *directory, const struct lump *lump, const struct lump *next)
+static void directory_follow(char *directory, const struct lump *lump, bool marks_map)
 {
     const size_t length = strlen(lump->name);
 
@@ -68,8 +68,7 @@ static void directory_follow(char *directory, const struct lump *lump, const str
         snprintf(directory, NAME_BYTES + 1, "%.*s", (int)length - 6, lump->name);
     else if (length > 4 && strcmp(lump->name + length - 4, "_END") == 0)
         directory[0] = '\0';
-    else if (next != NULL &&
-             is_one_of(next->name, first_lumps, sizeof first_lumps / sizeof first_lumps[0]))
+    else if (marks_map)
         strcpy(directory, lump->name);
 }
 
@@ -103,7 +102,7 @@ static bool lumps_add(struct wad *wad, const unsigned char *rows, uint32_t count
             PHYSFS_setErrorCode(PHYSFS_ERR_OUT_OF_MEMORY);
             return false;
         }
-        directory_follow(directory, &lump, marks_map ? &next : NULL);
+        directory_follow(directory, &lump, marks_map);
         in_map = in_map || marks_map;
         if (strcmp(lump.name, "ENDMAP") == 0) {
             directory[0] = '\0';
