@@ -626,6 +626,8 @@ static void await_tool(void)
 
 START_TEST(each_stream_is_lines_of_json_in_a_pipe)
 {
+    int status;
+
     start(engine.socket_path, getuid(), streams[_i].words);
     await_tool();
     for (int lines = 0; lines < 2; lines++) {
@@ -637,7 +639,8 @@ START_TEST(each_stream_is_lines_of_json_in_a_pipe)
         ck_assert(is_json(read_line()));
     }
     kill(ctl.pid, SIGTERM);
-    finish();
+    status = finish();
+    ck_assert_msg(status == DONE || status == -SIGTERM, "%d: %s", status, ctl.err);
 }
 END_TEST
 

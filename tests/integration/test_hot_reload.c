@@ -198,15 +198,6 @@ START_TEST(an_archive_is_replaced_while_games_read_it)
 }
 END_TEST
 
-static bool has_said(const char *part)
-{
-    char *text = daemon_stderr(&assets.process);
-    bool said = strstr(text, part) != NULL;
-
-    free(text);
-    return said;
-}
-
 START_TEST(an_archive_that_cannot_be_opened_leaves_everything_as_it_was)
 {
     struct ec_client *client;
@@ -223,8 +214,8 @@ START_TEST(an_archive_that_cannot_be_opened_leaves_everything_as_it_was)
     fputs("half of an archive", file);
     ck_assert_int_eq(fclose(file), 0);
     ck_assert_int_eq(rename(fresh, archive), 0);
-    while (!has_said("an archive changed and cannot be opened")) /* then it has tried */
-        ;
+    while (!daemon_has_said(&assets.process, "an archive changed and cannot be opened"))
+        ; /* then it has tried */
     ck_assert_int_eq(ec_resource_find(client, "b", &after), EC_OK);
     ck_assert_uint_eq(after.value, before.value);
     asset_ok(asset_call(&assets, "resource.evict", "{\"group\":\"g\"}"));

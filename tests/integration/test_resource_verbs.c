@@ -306,7 +306,7 @@ START_TEST(watch_follows_what_happens)
     asset_ok(asset_call(&assets, "resource.reload", "{\"name\":\"tree\"}"));
     await_text("\"type\":\"resource.changed\"");
     ck_assert_int_eq(kill(watch.pid, SIGTERM), 0);
-    engine_ctl_end(&ctl, &watch);
+    ck_assert_int_eq(engine_ctl_end(&ctl, &watch), -SIGTERM);
     stop();
 }
 END_TEST

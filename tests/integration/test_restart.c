@@ -211,13 +211,9 @@ static int64_t replace_daemon(const struct game *games, unsigned count)
     return now_ns() - from_ns;
 }
 
-START_TEST(events_between_games_go_on_while_the_daemon_is_killed_and_replaced)
+/* One publishes to two others, until it is told to end. */
+static void start_number_games(struct game games[3])
 {
-    struct game games[3];
-    const char *reply;
-    struct line_client operator;
-    int64_t longest_ns = 0;
-
     games[0] = game_start(publish_numbers, NULL);
     game_await(&games[0]);
     games[1] = game_start(read_numbers, NULL);
@@ -225,6 +221,27 @@ START_TEST(events_between_games_go_on_while_the_daemon_is_killed_and_replaced)
     game_await(&games[1]);
     game_await(&games[2]);
     game_tell(&games[0]);
+}
+
+static void end_number_games(struct game games[3])
+{
+    game_tell(&games[0]);
+    for (int i = 0; i < 3; i++)
+        game_await(&games[i]);
+    for (int i = 0; i < 3; i++)
+        game_tell(&games[i]);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(game_end(&games[i]), 0);
+}
+
+START_TEST(events_between_games_go_on_while_the_daemon_is_killed_and_replaced)
+{
+    struct game games[3];
+    const char *reply;
+    struct line_client operator;
+    int64_t longest_ns = 0;
+
+    start_number_games(games);
     for (unsigned i = 0; i < restarts(); i++) {
         int64_t took_ns = replace_daemon(games, 3);
 
@@ -244,46 +261,25 @@ START_TEST(events_between_games_go_on_while_the_daemon_is_killed_and_replaced)
     ck_assert_ptr_nonnull(strstr(reply, "test.number"));
     line_client_close(&operator);
 
-    game_tell(&games[0]);
-    for (int i = 0; i < 3; i++)
-        game_await(&games[i]);
-    for (int i = 0; i < 3; i++)
-        game_tell(&games[i]);
-    for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(game_end(&games[i]), 0);
+    end_number_games(games);
 }
 END_TEST
 
 START_TEST(events_between_games_go_on_while_their_connections_break)
 {
     struct game games[3];
-    struct line_client operator;
     const char *reply;
 
     breaks_wanted = restarts() * 3;
-    games[0] = game_start(publish_numbers, NULL);
-    game_await(&games[0]);
-    games[1] = game_start(read_numbers, NULL);
-    games[2] = game_start(read_numbers, NULL);
-    game_await(&games[1]);
-    game_await(&games[2]);
-    game_tell(&games[0]);
+    start_number_games(games);
     for (unsigned i = 0; i < breaks_wanted; i++)
         for (int g = 0; g < 3; g++)
             game_await(&games[g]);
-    ck_assert(line_client_connect(&operator, engine.socket_path));
-    reply = line_client_call(&operator, "client.list", "{}");
+    reply = daemon_ask(&engine, "client.list", "{}");
     ck_assert_int_eq(reply_number(reply, "result/items/client_id=1/ports"), 1);
     ck_assert_int_eq(reply_number(reply, "result/items/client_id=2/readers"), 1);
     ck_assert_int_eq(reply_number(reply, "result/items/client_id=3/readers"), 1);
-    line_client_close(&operator);
-    game_tell(&games[0]);
-    for (int g = 0; g < 3; g++)
-        game_await(&games[g]);
-    for (int g = 0; g < 3; g++)
-        game_tell(&games[g]);
-    for (int g = 0; g < 3; g++)
-        ck_assert_int_eq(game_end(&games[g]), 0);
+    end_number_games(games);
 }
 END_TEST
 
@@ -461,9 +457,7 @@ START_TEST(ports_and_readers_end_when_their_client_does_not_come_back)
     struct ec_publisher *publisher = open_publisher(writer);
     struct line_client operator;
 
-    ck_assert(line_client_connect(&operator, engine.socket_path));
-    line_client_must(&operator, "config.set", "{\"key\":\"client.grace_s\",\"value\":1}");
-    line_client_close(&operator);
+    daemon_ask(&engine, "config.set", "{\"key\":\"client.grace_s\",\"value\":1}");
     ck_assert_uint_eq(returns_break(engine.socket_path), 1);
     ck_assert(line_client_connect(&operator, engine.socket_path));
     while (reply_at(line_client_call(&operator, "event.stats", "{}"),

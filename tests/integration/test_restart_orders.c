@@ -230,7 +230,6 @@ START_TEST(a_timer_whose_type_is_gone_fires_and_the_log_says_what_is_missing)
     struct ec_subscriber *subscriber;
     struct line_client lines;
     struct seen seen = { 0 };
-    bool is_said = false;
 
     start(false);
     client = returns_connect(&returns, "game", engine.socket_path);
@@ -250,14 +249,8 @@ START_TEST(a_timer_whose_type_is_gone_fires_and_the_log_says_what_is_missing)
     restart(false);
     returns_await(&returns);
     await_firings(subscriber, &seen, 3);
-    while (!is_said) { /* it is said from a thread of its own */
-        char *said = daemon_stderr(&engine);
-
-        is_said = strstr(said, "nobody has registered its type") != NULL;
-        free(said);
-        if (!is_said)
-            await_firings(subscriber, &seen, 1);
-    }
+    while (!daemon_has_said(&engine, "nobody has registered its type"))
+        await_firings(subscriber, &seen, 1); /* it is said from a thread of its own */
     line_client_close(&lines);
     ec_subscriber_destroy(subscriber);
     returns_disconnect(&returns, client);

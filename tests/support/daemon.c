@@ -282,6 +282,15 @@ char *daemon_stderr(const struct daemon_process *daemon)
     return read_file(daemon->stderr_path);
 }
 
+bool daemon_has_said(const struct daemon_process *daemon, const char *text)
+{
+    char *said = daemon_stderr(daemon);
+    const bool has = said != NULL && strstr(said, text) != NULL;
+
+    free(said);
+    return has;
+}
+
 static bool open_notify_socket(struct daemon_process *daemon)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };

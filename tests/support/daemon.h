@@ -83,6 +83,8 @@ long process_resident_kib(pid_t pid);
 
 /* What the daemon wrote to stderr so far, NUL-terminated; caller frees. */
 char *daemon_stderr(const struct daemon_process *daemon);
+/* Whether this is in it. */
+bool daemon_has_said(const struct daemon_process *daemon, const char *text);
 
 struct line_client {
     int fd;
