@@ -3,13 +3,13 @@
  * A client is its connection and its process. It is made when a connection is accepted, gets an id
  * at hello and its segments at attach. It ends in two steps:
  *
- *   hang-up      subscriptions, ports and readers end; others are told
- *   process end  (pidfd, or hang-up of a client that never attached) references end
+ *   hang-up      subscriptions end; others are told
+ *   process end  (pidfd, or hang-up of a client that never attached) all else ends: ports, readers, references
  *
- * The references of a process that still lives stay after a hang-up for client.grace_s: nothing is freed
- * under a running game because of a broken connection. In that time it may come back as the client that
- * it was (clients_resume), to this run of the daemon or to a later one. The segments of the last dead clients are kept, so that their
- * memory can still be reported.
+ * What a process that still lives has stays after a hang-up for client.grace_s: nothing is freed under a
+ * running game because of a broken connection. In that time it may come back as the client that it was
+ * (clients_resume), to this run of the daemon or to a later one. The segments of the last dead clients are
+ * kept, so that their memory can still be reported.
  *
  * Thread: loop. */
 #ifndef ENGINE_CORED_CLIENTS_H

@@ -242,24 +242,6 @@ static void start(const void *context)
     }
 }
 
-static long resident_kib(void)
-{
-    char path[64], line[256];
-    long rss_kib = 0;
-    FILE *status;
-
-    snprintf(path, sizeof path, "/proc/%d/status", (int)daemon_.pid);
-    status = fopen(path, "re");
-    while (status != NULL && fgets(line, sizeof line, status) != NULL)
-        if (strncmp(line, "VmRSS:", 6) == 0)
-            rss_kib = strtol(line + 6, NULL, 10);
-    if (status != NULL)
-        fclose(status);
-    if (rss_kib == 0)
-        bench_fail("%s has no VmRSS", path);
-    return rss_kib;
-}
-
 /* MiB that a daemon without assets and clients has resident. */
 static void idle_rss(const void *context)
 {
@@ -270,7 +252,7 @@ static void idle_rss(const void *context)
 
         if (!daemon_start(&daemon_, NULL))
             bench_fail("%s", daemon_.why);
-        rss_kib = resident_kib();
+        rss_kib = process_resident_kib(daemon_.pid);
         if (daemon_stop(&daemon_) != 0)
             bench_fail("the daemon ended badly");
         daemon_ = (struct daemon_process) { 0 };
@@ -343,10 +325,10 @@ static void stalled_rss(const void *context)
         if (!line_client_connect(&client, daemon_.socket_path))
             bench_fail("a client cannot connect");
         line_client_call(&client, "core.ping", "{}");
-        before_kib = resident_kib();
+        before_kib = process_resident_kib(daemon_.pid);
         stall(stalled);
         line_client_call(&client, "core.ping", "{}");
-        bench_answer((double)(resident_kib() - before_kib) / 1024, 0);
+        bench_answer((double)(process_resident_kib(daemon_.pid) - before_kib) / 1024, 0);
         line_client_close(&client);
         for (int i = 0; i < STALLED; i++)
             line_client_close(&stalled[i]);
@@ -401,13 +383,13 @@ static void leak(const void *context)
     bench_ready();
     while (bench_next()) {
         const unsigned descriptors = settled_descriptors(game);
-        const long before_kib = resident_kib();
+        const long before_kib = process_resident_kib(daemon_.pid);
 
         load_run(load, LEAK_REQUESTS);
         visit(VISITS);
         if (settled_descriptors(game) != descriptors)
             bench_fail("%u descriptors were open, now %u", descriptors, settled_descriptors(game));
-        bench_answer((double)(resident_kib() - before_kib), 0);
+        bench_answer((double)(process_resident_kib(daemon_.pid) - before_kib), 0);
     }
     load_close(load);
     ec_client_destroy(game);

@@ -441,13 +441,7 @@ static struct ec_pool *make_held(struct ec_client *client)
 
 static double resident_mib(void)
 {
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-
-    if (file == NULL || fscanf(file, "%*s %ld", &pages) != 1)
-        bench_fail("no /proc/self/statm");
-    fclose(file);
-    return (double)pages * (double)sysconf(_SC_PAGESIZE) / (1 << 20);
+    return (double)process_resident_kib(getpid()) / 1024;
 }
 
 static void *allocate_held(void *context)

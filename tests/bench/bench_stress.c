@@ -221,19 +221,6 @@ static long faults(void)
     return used.ru_minflt + used.ru_majflt;
 }
 
-static long resident_kib(void)
-{
-    char text[128] = { 0 };
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-
-    if (file == NULL || fgets(text, sizeof text, file) == NULL ||
-        sscanf(text, "%*d %ld", &pages) != 1)
-        bench_fail("/proc/self/statm cannot be read");
-    fclose(file);
-    return pages * sysconf(_SC_PAGESIZE) / 1024;
-}
-
 /* Both allocators, median of these frames. */
 static double median_ms(const struct frames *frames, int from, int count)
 {
@@ -250,7 +237,7 @@ static double frames_answer(struct frames *frames, enum frames_answer answer)
 
     for (int i = 0; i < FRAMES; i++) {
         if (i == PART)
-            kib_before = resident_kib();
+            kib_before = process_resident_kib(getpid());
         if (i == FRAMES - PART)
             faults_before = faults();
         one_frame(frames, i);
@@ -263,7 +250,7 @@ static double frames_answer(struct frames *frames, enum frames_answer answer)
     case FRAMES_FAULTS:
         return (double)(faults() - faults_before);
     case FRAMES_GROWTH:
-        return (double)(resident_kib() - kib_before);
+        return (double)(process_resident_kib(getpid()) - kib_before);
     case FRAMES_LAST:
         return median_ms(frames, FRAMES - PART, PART) / median_ms(frames, 3, PART);
     }
