@@ -14,8 +14,8 @@
 #include <stdint.h>
 
 /* Costs are told apart by factors of 16, since a measured time is never exact: a file that is read as it is
- * costs less than an image that is decoded, and two images of one kind cost the same. The start of a
- * process is the most of what a small resource takes, so bytes count from here on. */
+ * costs less than an image that is decoded, and two images of one kind cost the same. Processes and
+ * messages are most of what a small resource takes, so bytes count from here on. */
 #define EC_RESIDENCY_COST_BYTES (UINT64_C(1) << 20)
 
 struct ec_residency_use {

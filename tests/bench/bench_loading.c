@@ -3,11 +3,12 @@
  *     bench_loading [ROW ...]
  *
  *   resources.load_{raw,bmp,tga,cooked,png,jpeg}
- *         50 pictures of 10 MB out of one zip into the heap of a real daemon with 2 workers: a process
- *         under seccomp for each  against  the same decoders in 2 threads of one process that has the
- *         archive open, each into fresh memory of its own; all 50 stay until the last is there
+ *         50 pictures of 10 MB out of one zip into the heap of a real daemon with 2 workers: in processes
+ *         under seccomp  against  the same decoders in 2 threads of one process that has the archive
+ *         open, each into fresh memory of its own; all 50 stay until the last is there
  *   resources.load_small
- *         2,000 resources of 64 bytes  against  the same two threads: what a process for each costs
+ *         2,000 resources of 64 bytes  against  the same two threads: what the processes and their
+ *         messages cost
  *
  * The zip's entries are stored, as in the archives of games. It is in the page cache for both sides,
  * which is why the daemon is told not to drop it. */

@@ -24,7 +24,7 @@ static const struct {
     /* Measured times are never exact: a few percent are no difference, and the last use decides. */
     { { .previous = 2, .last = 10, .bytes = 10 * MIB, .load_ns = 52000000 },
       { .previous = 2, .last = 11, .bytes = 10 * MIB, .load_ns = 50000000 } },
-    /* The start of a process is most of what a small one takes, so it says nothing. */
+    /* Processes and messages are most of what a small one takes, so it says nothing. */
     { { .previous = 0, .last = 10, .bytes = 100, .load_ns = 1500000 },
       { .previous = 0, .last = 11, .bytes = 40000, .load_ns = 1400000 } },
 };
