@@ -276,15 +276,6 @@ static int read_numbers(struct ec_json_span object, const struct number *numbers
     return EC_OK;
 }
 
-static struct ec_json_span member(struct ec_json_span object, const char *name)
-{
-    struct ec_json_span value = { 0 };
-    struct ec_json_fields fields = { .names = &name, .values = &value, .count = 1 };
-
-    (void)ec_json_bind(object, &fields);
-    return value;
-}
-
 /* What arithmetic asks of a step clock, and what the scheduler does. */
 static int check_step(const struct clock_heritage *clock, uint32_t i, struct ec_error *why)
 {
@@ -309,7 +300,7 @@ static int read_step(struct ec_json_span object, struct clock_heritage *clock, s
 
     if (i == EC_STEP_CLOCKS_MAX)
         return ec_fail(why, EC_ERR_PARAM, "steps: more than %d", EC_STEP_CLOCKS_MAX);
-    if (ec_json_get_text(member(object, "name"), step->name, sizeof step->name) < 0 ||
+    if (ec_json_get_text(ec_json_get_member(object, "name"), step->name, sizeof step->name) < 0 ||
         step->name[0] == '\0')
         return ec_fail(why, EC_ERR_PARAM, "steps: one has no name");
     rc = read_numbers(object, step_numbers, COUNT(step_numbers), step, why);
@@ -324,16 +315,16 @@ static int read_step(struct ec_json_span object, struct clock_heritage *clock, s
 static int read_clock(struct ec_json_span object, struct clock_heritage *clock,
                       struct ec_error *why)
 {
-    struct ec_json_iterator steps = ec_json_iterate(member(object, "steps"));
+    struct ec_json_iterator steps = ec_json_iterate(ec_json_get_member(object, "steps"));
     struct ec_json_span step;
     int rc = read_numbers(object, clock_numbers, COUNT(clock_numbers), clock, why);
 
     if (rc == EC_OK)
-        rc = read_numbers(member(object, "game"), game_numbers, COUNT(game_numbers),
+        rc = read_numbers(ec_json_get_member(object, "game"), game_numbers, COUNT(game_numbers),
                           &clock->snapshot.game, why);
     if (rc == EC_OK)
-        rc = read_numbers(member(object, "game_next"), game_numbers, COUNT(game_numbers),
-                          &clock->snapshot.game_next, why);
+        rc = read_numbers(ec_json_get_member(object, "game_next"), game_numbers,
+                          COUNT(game_numbers), &clock->snapshot.game_next, why);
     if (rc < 0)
         return rc;
     if (!ec_game_valid(&clock->snapshot.game) || !ec_game_valid(&clock->snapshot.game_next) ||
@@ -366,12 +357,12 @@ static int check_checkpoint(const struct checkpoint_heritage *checkpoint, struct
 static int read_checkpoint(struct ec_json_span object, struct checkpoint_heritage *checkpoint,
                            struct ec_error *why)
 {
-    struct ec_json_iterator steps = ec_json_iterate(member(object, "steps"));
+    struct ec_json_iterator steps = ec_json_iterate(ec_json_get_member(object, "steps"));
     struct ec_json_span step;
     int rc = read_numbers(object, checkpoint_numbers, COUNT(checkpoint_numbers), checkpoint, why);
 
-    if (rc == EC_OK &&
-        ec_json_get_text(member(object, "name"), checkpoint->name, sizeof checkpoint->name) < 0)
+    if (rc == EC_OK && ec_json_get_text(ec_json_get_member(object, "name"), checkpoint->name,
+                                        sizeof checkpoint->name) < 0)
         rc = ec_fail(why, EC_ERR_PARAM, "checkpoints: one has no name");
     while (rc == EC_OK && ec_json_next_element(&steps, &step)) {
         const uint32_t i = checkpoint->clock_count;
@@ -379,7 +370,7 @@ static int read_checkpoint(struct ec_json_span object, struct checkpoint_heritag
         if (i == EC_STEP_CLOCKS_MAX)
             return ec_fail(why, EC_ERR_PARAM, "checkpoints: more than %d clocks",
                            EC_STEP_CLOCKS_MAX);
-        if (ec_json_get_text(member(step, "name"), checkpoint->clock[i].step.name,
+        if (ec_json_get_text(ec_json_get_member(step, "name"), checkpoint->clock[i].step.name,
                              sizeof checkpoint->clock[i].step.name) < 0)
             return ec_fail(why, EC_ERR_PARAM, "checkpoints: a clock has no name");
         rc = read_numbers(step, step_numbers, COUNT(step_numbers), &checkpoint->clock[i].step, why);
@@ -417,13 +408,14 @@ static int read_checkpoints(struct ec_json_span array, struct heritage_content *
 static int read_breaker(struct ec_json_span object, struct breaker_heritage *breaker,
                         struct ec_error *why)
 {
-    struct ec_json_iterator rows = ec_json_iterate(member(object, "reservations"));
+    struct ec_json_iterator rows = ec_json_iterate(ec_json_get_member(object, "reservations"));
     struct ec_json_span row;
     int rc = read_numbers(object, breaker_numbers, COUNT(breaker_numbers), breaker, why);
 
-    if (rc == EC_OK && (breaker->manual_level >= EC_BREAKER_LEVELS ||
-                        ec_json_get_text(member(object, "manual_reason"), breaker->manual_reason,
-                                         sizeof breaker->manual_reason) < 0))
+    if (rc == EC_OK &&
+        (breaker->manual_level >= EC_BREAKER_LEVELS ||
+         ec_json_get_text(ec_json_get_member(object, "manual_reason"), breaker->manual_reason,
+                          sizeof breaker->manual_reason) < 0))
         rc = ec_fail(why, EC_ERR_PARAM, "breaker: there is no such level, or no reason");
     while (rc == EC_OK && ec_json_next_element(&rows, &row)) {
         const uint32_t at = breaker->reservation_count;
@@ -459,7 +451,7 @@ static int read_leases(struct ec_json_span array, struct heritage_content *conte
         rc = read_numbers(row, lease_numbers, COUNT(lease_numbers), &lease, why);
         if (rc == EC_OK &&
             (lease.client_id == 0 || lease.pid <= 0 ||
-             ec_json_get_text(member(row, "name"), lease.name, sizeof lease.name) < 0))
+             ec_json_get_text(ec_json_get_member(row, "name"), lease.name, sizeof lease.name) < 0))
             rc = ec_fail(why, EC_ERR_PARAM, "leases: one has no id, process or name");
         if (rc < 0)
             break;
@@ -475,34 +467,36 @@ static int read_leases(struct ec_json_span array, struct heritage_content *conte
 static int read_all(struct ec_json_span root, struct heritage_content *content,
                     struct ec_error *why)
 {
-    struct ec_json_span clock = member(root, "clock"), breaker = member(root, "breaker");
+    struct ec_json_span clock = ec_json_get_member(root, "clock"),
+                        breaker = ec_json_get_member(root, "breaker");
     uint64_t format = 0, runs = 0;
     int rc;
 
-    if (ec_json_get_u64(member(root, "format"), &format) < 0 || format != FORMAT)
+    if (ec_json_get_u64(ec_json_get_member(root, "format"), &format) < 0 || format != FORMAT)
         return ec_fail(why, EC_ERR_PARAM, "format: expected %d", FORMAT);
-    if (ec_json_get_text(member(root, "boot_id"), content->boot_id, sizeof content->boot_id) < 0)
+    if (ec_json_get_text(ec_json_get_member(root, "boot_id"), content->boot_id,
+                         sizeof content->boot_id) < 0)
         return ec_fail(why, EC_ERR_PARAM, "boot_id: expected text");
-    if (ec_json_get_hex64(member(root, "instance"), &content->instance) < 0)
+    if (ec_json_get_hex64(ec_json_get_member(root, "instance"), &content->instance) < 0)
         return ec_fail(why, EC_ERR_PARAM, "instance: expected an id");
-    if (ec_json_get_u64(member(root, "runs"), &runs) < 0 || runs > UINT32_MAX - 1)
+    if (ec_json_get_u64(ec_json_get_member(root, "runs"), &runs) < 0 || runs > UINT32_MAX - 1)
         return ec_fail(why, EC_ERR_PARAM, "runs: expected a count");
-    if (ec_json_get_boolean(member(root, "ended"), &content->ended) < 0)
+    if (ec_json_get_boolean(ec_json_get_member(root, "ended"), &content->ended) < 0)
         return ec_fail(why, EC_ERR_PARAM, "ended: expected true or false");
     content->runs = (uint32_t)runs;
-    rc = read_numbers(member(root, "last_ids"), id_numbers, COUNT(id_numbers), content->last_id,
-                      why);
+    rc = read_numbers(ec_json_get_member(root, "last_ids"), id_numbers, COUNT(id_numbers),
+                      content->last_id, why);
     if (rc == EC_OK && clock.text != NULL) {
         rc = read_clock(clock, &content->clock, why);
         content->has_clock = rc == EC_OK;
     }
     if (rc == EC_OK)
-        rc = read_checkpoints(member(root, "checkpoints"), content, why);
+        rc = read_checkpoints(ec_json_get_member(root, "checkpoints"), content, why);
     if (rc == EC_OK && breaker.text != NULL) {
         rc = read_breaker(breaker, &content->breaker, why);
         content->has_breaker = rc == EC_OK;
     }
-    return rc == EC_OK ? read_leases(member(root, "leases"), content, why) : rc;
+    return rc == EC_OK ? read_leases(ec_json_get_member(root, "leases"), content, why) : rc;
 }
 
 int heritage_content_read(const char *text, size_t bytes, struct heritage_content *content,

@@ -41,14 +41,7 @@ void breaker_keep(const struct breaker *breaker)
     heritage_set_breaker(breaker->services->heritage, &kept);
 }
 
-/* Its client may come back, so what it was promised stays promised. */
-static bool is_awaited(const struct breaker *breaker, uint32_t client_id)
-{
-    const struct client *client = clients_find(breaker->services->clients, client_id);
-
-    return client != NULL && client->state == CLIENT_GONE;
-}
-
+/* Those of clients that may come back: what they were promised stays promised. */
 static unsigned inherit_reservations(struct breaker *breaker, const struct breaker_heritage *kept,
                                      int64_t now_ns)
 {
@@ -56,7 +49,7 @@ static unsigned inherit_reservations(struct breaker *breaker, const struct break
 
     for (uint32_t i = 0; i < kept->reservation_count; i++) {
         if (reservations->count == RESERVATIONS_MAX || kept->reservations[i].end_ns <= now_ns ||
-            !is_awaited(breaker, kept->reservations[i].client_id))
+            !clients_awaits(breaker->services->clients, kept->reservations[i].client_id))
             continue;
         reservations->rows[reservations->count++] = (struct reservation) {
             .id = kept->reservations[i].id,

@@ -116,6 +116,8 @@ void clients_resumed(struct clients *clients, struct client *client);
 /* How many clients of the last run may still come back: what they hold is not known, so nothing may be
  * freed. It ends when they are back or dead, and after client.grace_s. */
 unsigned clients_awaited(const struct clients *clients);
+/* Whether one that hung up may come back as this client: then what it ordered stands. */
+bool clients_awaits(struct clients *clients, uint32_t id);
 /* The connection ended. The client may be freed before this returns. */
 void clients_hang_up(struct clients *clients, struct client *client, const char *reason);
 

@@ -65,6 +65,13 @@ unsigned clients_awaited(const struct clients *clients)
     return count;
 }
 
+bool clients_awaits(struct clients *clients, uint32_t id)
+{
+    const struct client *client = clients_find(clients, id);
+
+    return client != NULL && client->state == CLIENT_GONE;
+}
+
 void returning_check_settled(struct clients *clients)
 {
     const struct client_private *own;

@@ -54,15 +54,6 @@ void kept_paths_write(const struct kept_mounts *mounts, const struct aliases *al
     ec_json_line_end(writer);
 }
 
-static struct ec_json_span member(struct ec_json_span object, const char *name)
-{
-    struct ec_json_span value = { 0 };
-    struct ec_json_fields fields = { .names = &name, .values = &value, .count = 1 };
-
-    (void)ec_json_bind(object, &fields);
-    return value;
-}
-
 /* Caller frees; NULL: no text, or one that is too long or empty. */
 static char *text_of(struct ec_json_span span)
 {
@@ -98,12 +89,13 @@ static int add_mount(struct kept_mounts *mounts, const char *path, const char *a
 
 static int read_mount(struct ec_json_span row, struct kept_mounts *mounts, struct ec_error *why)
 {
-    char *path = text_of(member(row, "path")), *at = text_of(member(row, "at"));
+    char *path = text_of(ec_json_get_member(row, "path")),
+         *at = text_of(ec_json_get_member(row, "at"));
     bool append = false;
     int rc = EC_OK;
 
     if (path == NULL || at == NULL || path[0] != '/' || at[0] != '/' ||
-        ec_json_get_boolean(member(row, "append"), &append) < 0)
+        ec_json_get_boolean(ec_json_get_member(row, "append"), &append) < 0)
         rc = ec_fail(why, EC_ERR_PARAM, "mounts: one is not {path, at, append}");
     if (rc == EC_OK)
         rc = add_mount(mounts, path, at, append, why);
@@ -143,22 +135,22 @@ static int read_aliases(struct ec_json_span object, struct aliases *aliases, str
 static int read_all(struct ec_json_span root, struct kept_mounts *mounts, struct aliases *aliases,
                     struct ec_error *why)
 {
-    struct ec_json_iterator rows = ec_json_iterate(member(root, "mounts"));
+    struct ec_json_iterator rows = ec_json_iterate(ec_json_get_member(root, "mounts"));
     char ours[BOOT_ID_BYTES], theirs[BOOT_ID_BYTES];
     struct ec_json_span row;
     uint64_t format = 0;
     int rc = EC_OK;
 
-    if (ec_json_get_u64(member(root, "format"), &format) < 0 || format != FORMAT)
+    if (ec_json_get_u64(ec_json_get_member(root, "format"), &format) < 0 || format != FORMAT)
         return ec_fail(why, EC_ERR_PARAM, "format: expected %d", FORMAT);
-    if (ec_json_get_text(member(root, "boot_id"), theirs, sizeof theirs) < 0)
+    if (ec_json_get_text(ec_json_get_member(root, "boot_id"), theirs, sizeof theirs) < 0)
         return ec_fail(why, EC_ERR_PARAM, "boot_id: expected text");
     boot_id_read(ours);
     if (strcmp(ours, theirs) != 0)
         return ec_fail(why, EC_ERR_NOT_FOUND, "it is of another boot");
     while (rc == EC_OK && ec_json_next_element(&rows, &row))
         rc = read_mount(row, mounts, why);
-    return rc == EC_OK ? read_aliases(member(root, "aliases"), aliases, why) : rc;
+    return rc == EC_OK ? read_aliases(ec_json_get_member(root, "aliases"), aliases, why) : rc;
 }
 
 int kept_paths_read(const char *text, size_t bytes, struct kept_mounts *mounts,

@@ -98,6 +98,7 @@ int resources_post_init(struct services *services, struct ec_error *why)
     resources->handles_made = true;
     log_info(RESOURCES_MODULE, "references are ordered by %s",
              resources->membarrier ? "membarrier" : "fences in the games");
+    succession_write(resources);
     rc = freeing_create(services->loop, &resources->heap, &resources->freeing, why);
     if (rc == EC_OK)
         rc = search_path_begin(resources, why);

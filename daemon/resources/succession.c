@@ -116,16 +116,13 @@ void succession_note(struct resources *resources)
     before_answers_note(resources->services->before_answers);
 }
 
-/* ---- reading definitions --------------------------------------------------------------------- */
-
-static struct ec_json_span member(struct ec_json_span object, const char *name)
+void succession_write(struct resources *resources)
 {
-    struct ec_json_span value = { 0 };
-    struct ec_json_fields fields = { .names = &name, .values = &value, .count = 1 };
-
-    (void)ec_json_bind(object, &fields);
-    return value;
+    if (resources->succession != NULL)
+        write_if_behind(resources->succession);
 }
+
+/* ---- reading definitions --------------------------------------------------------------------- */
 
 /* A text that is kept as long as the definition is being made; NULL: missing, empty, too long. */
 static char *text_of(struct ec_json_span object, const char *name, size_t bytes_max)
@@ -133,7 +130,8 @@ static char *text_of(struct ec_json_span object, const char *name, size_t bytes_
     char *text = malloc(bytes_max + 1);
 
     if (text != NULL &&
-        (ec_json_get_text(member(object, name), text, bytes_max + 1) < 0 || text[0] == '\0')) {
+        (ec_json_get_text(ec_json_get_member(object, name), text, bytes_max + 1) < 0 ||
+         text[0] == '\0')) {
         free(text);
         return NULL;
     }
@@ -142,7 +140,7 @@ static char *text_of(struct ec_json_span object, const char *name, size_t bytes_
 
 static bool number_of(struct ec_json_span object, const char *name, uint64_t max, uint64_t *number)
 {
-    return ec_json_get_u64(member(object, name), number) == EC_OK && *number <= max;
+    return ec_json_get_u64(ec_json_get_member(object, name), number) == EC_OK && *number <= max;
 }
 
 static unsigned count_of(struct ec_json_span array)
@@ -186,7 +184,8 @@ static bool read_resource(struct ec_json_span row, struct resource_desc *desc)
 
 static bool read_desc(struct ec_json_span row, struct group_desc *desc)
 {
-    struct ec_json_span depends = member(row, "depends"), rows = member(row, "resources"), item;
+    struct ec_json_span depends = ec_json_get_member(row, "depends"),
+                        rows = ec_json_get_member(row, "resources"), item;
     struct ec_json_iterator items;
     char text[GROUP_NAME_BYTES];
     uint64_t priority;
@@ -195,7 +194,7 @@ static bool read_desc(struct ec_json_span row, struct group_desc *desc)
     desc->resources = calloc(count_of(rows) + 1, sizeof *desc->resources);
     desc->depends = calloc(count_of(depends) + 1, sizeof *desc->depends);
     if (desc->name == NULL || desc->resources == NULL || desc->depends == NULL ||
-        ec_json_get_text(member(row, "residency"), text, sizeof text) < 0 ||
+        ec_json_get_text(ec_json_get_member(row, "residency"), text, sizeof text) < 0 ||
         !residency_parse(text, &desc->residency) ||
         !number_of(row, "priority", LOAD_PRIORITY_MAX, &priority))
         return false;
@@ -222,9 +221,10 @@ static int define_group(struct resources *resources, struct ec_json_span row, st
     struct group *group;
     int rc = EC_OK;
 
-    if (!read_desc(row, &desc) || ec_json_get_boolean(member(row, "pinned"), &pinned) < 0 ||
-        ec_json_get_boolean(member(row, "asked"), &asked) < 0 ||
-        ec_json_get_boolean(member(row, "wanted"), &wanted) < 0)
+    if (!read_desc(row, &desc) ||
+        ec_json_get_boolean(ec_json_get_member(row, "pinned"), &pinned) < 0 ||
+        ec_json_get_boolean(ec_json_get_member(row, "asked"), &asked) < 0 ||
+        ec_json_get_boolean(ec_json_get_member(row, "wanted"), &wanted) < 0)
         rc = ec_fail(why, EC_ERR_PARAM, "group %s is not whole",
                      desc.name != NULL ? desc.name : "without a name");
     if (rc == EC_OK)
@@ -252,9 +252,9 @@ int succession_read(struct resources *resources, const char *text, unsigned long
         return ec_fail(why, EC_ERR_PARSE, "%s at byte %zu", fault.reason, fault.offset);
     root = ec_json_root(text, bytes);
     if (!number_of(root, "format", FORMAT, &format) || format != FORMAT ||
-        ec_json_get_hex64(member(root, "instance"), &of) < 0 || of != instance)
+        ec_json_get_hex64(ec_json_get_member(root, "instance"), &of) < 0 || of != instance)
         return ec_fail(why, EC_ERR_PARAM, "it is not of the run that left the assets");
-    groups = ec_json_iterate(member(root, "groups"));
+    groups = ec_json_iterate(ec_json_get_member(root, "groups"));
     while (rc == EC_OK && ec_json_next_element(&groups, &row))
         rc = define_group(resources, row, why);
     return rc;

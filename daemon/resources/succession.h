@@ -21,6 +21,8 @@ struct resources;
 void succession_begin(struct resources *resources);
 /* Groups or their states have changed: it is written before the next answer goes out. */
 void succession_note(struct resources *resources);
+/* The heritage is of this run by now: so must the file be, before archives are opened, which may take long. */
+void succession_write(struct resources *resources);
 void succession_end(struct resources *resources);
 
 /* For tests: define the groups of such a text; what is wanted comes back in the groups' asked and, as

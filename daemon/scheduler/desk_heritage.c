@@ -18,6 +18,8 @@
 #define LOOK_MS 1000
 #define LEDGER_PATH_BYTES 1000 /* a name of the same file being written is longer */
 
+_Static_assert(HERITAGE_CHECKPOINTS == SCHEDULER_CHECKPOINTS, "an id has the same place in both");
+
 /* What the page says now. false: it changes too fast. */
 static bool read_snapshot(const struct ec_clock_page *page, struct clock_heritage *heritage)
 {
@@ -102,14 +104,6 @@ static bool ledger_path(const struct desk *desk, char path[LEDGER_PATH_BYTES])
            LEDGER_PATH_BYTES;
 }
 
-/* Whether whoever armed it may come back; then its connection is not there now. */
-static bool is_awaited(const struct desk *desk, uint32_t client_id)
-{
-    const struct client *client = clients_find(desk->services->clients, client_id);
-
-    return client != NULL && client->state == CLIENT_GONE;
-}
-
 /* Those of the last run, into timers that are still empty. */
 static void restore_timers(struct desk *desk, const char *path)
 {
@@ -118,7 +112,8 @@ static void restore_timers(struct desk *desk, const char *path)
     int rc = timer_ledger_read(path, ALARM_STEP + desk->clock_count, &found, &why);
 
     for (uint32_t i = 0; i < found.count; i++)
-        if (found.rows[i].life != TIMER_FREE && !is_awaited(desk, found.rows[i].desc.owner))
+        if (found.rows[i].life != TIMER_FREE &&
+            !clients_awaits(desk->services->clients, found.rows[i].desc.owner))
             found.rows[i].life = TIMER_FREE;
     if (rc == EC_OK)
         rc = timers_restore(desk->timers, found.rows, found.count, &why);

@@ -59,6 +59,15 @@ int ec_json_bind(struct ec_json_span object, struct ec_json_fields *fields)
     return EC_OK;
 }
 
+struct ec_json_span ec_json_get_member(struct ec_json_span object, const char *name)
+{
+    struct ec_json_span value = { 0 };
+    struct ec_json_fields fields = { .names = &name, .values = &value, .count = 1 };
+
+    (void)ec_json_bind(object, &fields);
+    return value;
+}
+
 enum ec_json_type ec_json_type_of(struct ec_json_span value)
 {
     char first = value.bytes > 0 ? value.text[0] : '\0';

@@ -63,6 +63,8 @@ struct ec_json_span ec_json_root(const char *text, size_t bytes);
  *
  * Returns EC_OK or EC_ERR_PARAM (not an object; then all values are empty). */
 int ec_json_bind(struct ec_json_span object, struct ec_json_fields *fields);
+/* One of them; empty: it is not there, or that is no object. */
+struct ec_json_span ec_json_get_member(struct ec_json_span object, const char *name);
 
 /* All values empty. Where the value of this member goes, or NULL; a name that nobody wants is noted.
  * Both are what ec_json_bind() consists of. */

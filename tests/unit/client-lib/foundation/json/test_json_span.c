@@ -139,6 +139,19 @@ START_TEST(bind_finds_members_and_names_the_unknown_one)
 }
 END_TEST
 
+START_TEST(one_member_is_found_by_its_name)
+{
+    const struct ec_json_span object = root("{\"a\":1,\"b\":[2]}");
+    uint64_t number = 0;
+
+    ck_assert_int_eq(ec_json_get_u64(ec_json_get_member(object, "a"), &number), EC_OK);
+    ck_assert_uint_eq(number, 1);
+    ck_assert_int_eq(ec_json_type_of(ec_json_get_member(object, "b")), EC_JSON_ARRAY);
+    ck_assert_ptr_null(ec_json_get_member(object, "c").text);
+    ck_assert_ptr_null(ec_json_get_member(root("[1]"), "a").text);
+}
+END_TEST
+
 static const struct {
     const char *text;
     bool fits_i64, fits_u64;
@@ -343,6 +356,7 @@ int main(void)
     SRunner *runner;
     int failed;
 
+    tcase_add_test(tcase, one_member_is_found_by_its_name);
     tcase_add_test(tcase, the_type_is_told_by_the_first_byte);
     tcase_add_test(tcase, the_root_has_no_white_space_around_it);
     tcase_add_test(tcase, members_come_in_their_order);
