@@ -30,8 +30,10 @@
 
 static struct daemon_process engine;
 
-/* A reader that the machine lets stand still must not be taken for a slow one. */
-static const char *const patient[] = { "--set", "event.stall_ms=60000", NULL };
+/* Who is let stand still by the machine must not be taken for a slow reader, or for a game that does not
+ * come back. */
+#define PATIENT "--set", "event.stall_ms=60000", "--set", "client.grace_s=60"
+static const char *const patient[] = { PATIENT, NULL };
 
 static void set_up(void)
 {
@@ -489,8 +491,7 @@ static const struct {
     bool keeps_descriptors;
 } store_cases[] = { { false }, { true } };
 
-static const char *const with_store[] = { "--set", "event.stall_ms=60000", "--set",
-                                          "core.descriptor_store=true", NULL };
+static const char *const with_store[] = { PATIENT, "--set", "core.descriptor_store=true", NULL };
 
 static void restart_with(bool keeps_descriptors)
 {
@@ -667,10 +668,8 @@ static bool is_asset(const struct ec_resource_view *view, unsigned number)
 
 static void start_with_assets(const char *mounts)
 {
-    const char *const arguments[] = { "--set", "core.descriptor_store=true",
-                                      "--set", "event.stall_ms=60000",
-                                      "--set", mounts,
-                                      NULL };
+    const char *const arguments[] = { PATIENT, "--set", "core.descriptor_store=true",
+                                      "--set", mounts,  NULL };
 
     daemon_crash(&engine);
     ck_assert_msg(daemon_start(&engine, arguments), "%s", engine.why);
@@ -778,7 +777,7 @@ START_TEST(what_is_held_keeps_its_bytes_where_nothing_is_kept)
     ec_resource handle, found;
     struct ec_client *client;
     char mounts[128];
-    const char *const arguments[] = { "--set", mounts, NULL };
+    const char *const arguments[] = { PATIENT, "--set", mounts, NULL };
 
     write_assets();
     snprintf(mounts, sizeof mounts, "resource.mounts=%s", engine.directory);

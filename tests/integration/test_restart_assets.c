@@ -23,9 +23,13 @@ static bool keeps; /* descriptors */
 
 static void start(void)
 {
-    static const char *const plain[] = { "--set", "resource.tick_ms=10", NULL };
-    static const char *const with_store[] = { "--set", "resource.tick_ms=10", "--set",
-                                              "core.descriptor_store=true", NULL };
+    /* Whom the machine lets stand still has the time to come back. */
+    static const char *const plain[] = { "--set", "resource.tick_ms=10", "--set",
+                                         "client.grace_s=60", NULL };
+    static const char *const with_store[] = { "--set", "resource.tick_ms=10",
+                                              "--set", "client.grace_s=60",
+                                              "--set", "core.descriptor_store=true",
+                                              NULL };
 
     engine.keeps_descriptors = keeps;
     ck_assert_msg(daemon_start(&engine, keeps ? with_store : plain), "%s", engine.why);

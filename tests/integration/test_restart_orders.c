@@ -23,9 +23,10 @@
 #define RESTARTS 3
 
 static struct daemon_process engine;
-static const char *const plain[] = { "--set", "event.stall_ms=60000", NULL };
-static const char *const with_store[] = { "--set", "event.stall_ms=60000", "--set",
-                                          "core.descriptor_store=true", NULL };
+/* Whom the machine lets stand still has the time to come back. */
+#define PATIENT "--set", "event.stall_ms=60000", "--set", "client.grace_s=60"
+static const char *const plain[] = { PATIENT, NULL };
+static const char *const with_store[] = { PATIENT, "--set", "core.descriptor_store=true", NULL };
 
 static void start(bool keeps)
 {
