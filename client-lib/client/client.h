@@ -47,9 +47,9 @@ struct ec_client {
 
     struct ec_segment_map clock;
     const struct ec_time_source *time; /* NULL: real time */
-    _Atomic uint64_t
-        first_taken; /* client/clock.c: a step of the page's first clock that a thread was
-                                     told of before its announcement; 0: none */
+    /* client/clock.c: a step of the page's first clock that a thread was told of before its
+     * announcement; 0: none. */
+    _Atomic uint64_t first_taken;
     struct ec_segment_map directory;
     struct ec_segment_map heap; /* through ec_client_heap(): another daemon may bring another one */
     uint64_t heap_segment;      /* its inode */

@@ -171,11 +171,25 @@ static void publish_pulse(const struct ec_client *client, uint64_t step, int64_t
     atomic_store_explicit(&own->pulse.step_ns, now_ns, memory_order_relaxed);
 }
 
-/* What events are stamped with, should their publisher be ahead of the page. */
-static void note_taken(const struct ec_step_clock *clock)
+/* What events are stamped with, should their publisher be ahead of the page. A step that another thread was
+ * told of before its announcement stays until it is announced, whatever this one was told; after a change of
+ * the epoch it means nothing any more.
+ *
+ * Release: pairs with the acquire. Who sees the other thread's step sees the page that it was the next one
+ * of, or a later one. */
+static void note_taken(const struct ec_step_clock *clock, bool epoch_changed)
 {
-    if (clock->index == 0)
-        atomic_store_explicit(&clock->client->first_taken, clock->taken, memory_order_relaxed);
+    _Atomic uint64_t *first = &clock->client->first_taken;
+    uint64_t noted;
+
+    if (clock->index != 0)
+        return;
+    noted = atomic_load_explicit(first, memory_order_acquire);
+    while ((epoch_changed ||
+            noted != atomic_load_explicit(&word_of(clock)->step, memory_order_relaxed) + 1) &&
+           !atomic_compare_exchange_weak_explicit(first, &noted, clock->taken, memory_order_release,
+                                                  memory_order_acquire))
+        continue;
 }
 
 static int64_t grace_ns(const struct ec_step_clock *clock)
@@ -374,7 +388,7 @@ int ec_step_wait_until(struct ec_step_clock *clock, int64_t deadline_ns, struct 
             if (view.in_change)
                 settle(clock, &view);
             if (!view.in_change && take_step(clock, &view, step)) {
-                note_taken(clock);
+                note_taken(clock, step->epoch_changed);
                 publish_pulse(clock->client, step->step, view.now_ns);
                 return EC_OK;
             }

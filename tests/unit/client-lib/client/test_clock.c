@@ -44,16 +44,21 @@ static void set_up_ago(int64_t ago_ns)
     atomic_store(&page.step[2].epoch_after, snapshot.game.epoch);
 }
 
-static void announce(uint64_t step)
+static void announce_of(unsigned index, uint64_t step)
 {
-    ec_step_word_publish(&page.step[2],
+    ec_step_word_publish(&page.step[index],
                          &(struct ec_step_news) {
                              .step = step,
                              .epoch = snapshot.game.epoch,
-                             .due_ns = ec_step_due_ns(&snapshot.step[2], step),
-                             .next_due_ns = ec_step_due_ns(&snapshot.step[2], step + 1),
+                             .due_ns = ec_step_due_ns(&snapshot.step[index], step),
+                             .next_due_ns = ec_step_due_ns(&snapshot.step[index], step + 1),
                          });
-    ec_futex_wake_all(&page.step[2].change);
+    ec_futex_wake_all(&page.step[index].change);
+}
+
+static void announce(uint64_t step)
+{
+    announce_of(2, step);
 }
 
 static void set_up(void)
@@ -604,6 +609,64 @@ START_TEST(a_step_that_was_taken_before_a_new_epoch_goes_back_with_game_time_onl
 }
 END_TEST
 
+/* The clock is the page's first from now on; its times stay. */
+static void move_to_first(void)
+{
+    snapshot.step[0] = snapshot.step[2];
+    snapshot.step[2].name[0] = '\0';
+    ec_clock_page_write(&page, &snapshot);
+}
+
+/* Events are stamped with it, on whichever thread they are published. */
+START_TEST(what_one_thread_was_told_ahead_is_not_taken_back_by_what_another_is_told)
+{
+    struct ec_step_clock ahead, behind;
+    struct ec_step step;
+
+    simulate_from_now();
+    move_to_first();
+    announce_of(0, 1);
+    simulated_ns = due_ns(1);
+    ahead = physics();
+    behind = ahead;
+    behind.seen = 0;
+    behind.phase_ns = 5 * MS;
+    ck_assert_int_eq(ec_step_wait(&ahead, -1, &step), EC_OK);
+    ck_assert_uint_eq(step.step, 2);
+    ck_assert_uint_eq(atomic_load(&client.first_taken), 2);
+    ck_assert_int_eq(ec_step_wait(&behind, 0, &step), EC_OK);
+    ck_assert_uint_eq(step.step, 1);
+    ck_assert_uint_eq(atomic_load(&client.first_taken), 2);
+
+    announce_of(0, 2); /* from now on it is one of many that are over */
+    simulated_ns += 10 * MS;
+    ck_assert_int_eq(ec_step_wait(&behind, 0, &step), EC_OK);
+    ck_assert_uint_eq(step.step, 2);
+    ck_assert_uint_eq(atomic_load(&client.first_taken), 0);
+}
+END_TEST
+
+START_TEST(a_step_that_was_told_ahead_is_forgotten_when_game_time_goes_back)
+{
+    struct ec_step_clock clock;
+    struct ec_step step;
+
+    simulate_from_now();
+    move_to_first();
+    announce_of(0, 0);
+    clock = physics();
+    ck_assert_int_eq(ec_step_wait(&clock, -1, &step), EC_OK);
+    ck_assert_uint_eq(atomic_load(&client.first_taken), 1);
+    snapshot.game.epoch = 8;
+    ec_game_set(&snapshot.game, simulated_ns, 0, 0, 1);
+    ec_clock_page_write(&page, &snapshot);
+    announce_of(0, 0);
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+    ck_assert(step.epoch_changed);
+    ck_assert_uint_eq(atomic_load(&client.first_taken), 0);
+}
+END_TEST
+
 START_TEST(a_moment_is_read_as_a_whole)
 {
     struct ec_time now;
@@ -678,6 +741,8 @@ int main(void)
     tcase_add_test(tests, where_members_are_waited_for_nobody_is_ahead);
     tcase_add_test(tests, no_step_is_taken_after_an_announced_pause);
     tcase_add_test(tests, a_step_that_was_taken_and_is_left_out_later_is_counted_once);
+    tcase_add_test(tests, what_one_thread_was_told_ahead_is_not_taken_back_by_what_another_is_told);
+    tcase_add_test(tests, a_step_that_was_told_ahead_is_forgotten_when_game_time_goes_back);
     tcase_add_loop_test(
         tests, a_step_that_was_taken_before_a_new_epoch_goes_back_with_game_time_only, 0, 2);
     tcase_add_test(tests, a_moment_is_read_as_a_whole);
