@@ -158,7 +158,7 @@ static void print_rehearsal(const struct ctl *ctl, const cJSON *result)
     }
     cJSON_ArrayForEach(source, json_member(result, "sources"))
     {
-        char *name = tame(strdup(json_text(source, "name")));
+        char *name = tame_copy(json_text(source, "name"));
 
         printf("%s would be at level %.0f", name, json_number(source, "level"));
         free(name);
@@ -235,7 +235,7 @@ static void print_history(const struct ctl *ctl, const cJSON *result)
 
     cJSON_ArrayForEach(item, items)
     {
-        char *source = tame(strdup(json_text(item, "source")));
+        char *source = tame_copy(json_text(item, "source"));
         double late = 0;
 
         cJSON_ArrayForEach(client, json_member(item, "clients")) late +=
@@ -273,7 +273,7 @@ static void print_effects(const struct ctl *ctl, const cJSON *result)
     {
         cJSON_ArrayForEach(effect, json_member(item, "actions"))
         {
-            char *source = tame(strdup(json_text(item, "source")));
+            char *source = tame_copy(json_text(item, "source"));
 
             table_cell(&table, "%.0f > %.0f", json_number(item, "from"), json_number(item, "to"));
             table_cell(&table, "%s", source);

@@ -63,7 +63,7 @@ static void print_breaker(const struct ctl *ctl, const cJSON *result)
 {
     print_level(ctl, result);
     if (json_number(result, "level") > 0) {
-        char *reason = tame(strdup(json_text(result, "reason")));
+        char *reason = tame_copy(json_text(result, "reason"));
 
         printf("cause %s: %s\n", json_text(result, "cause"), reason);
         free(reason);
@@ -90,7 +90,7 @@ static void print_sources(const struct ctl *ctl, const cJSON *sources)
         return;
     cJSON_ArrayForEach(source, sources)
     {
-        char *name = tame(strdup(json_text(source, "name")));
+        char *name = tame_copy(json_text(source, "name"));
 
         table_cell(&table, "%s", name);
         free(name);
@@ -161,7 +161,7 @@ static void print_absent(const cJSON *absent)
 
     cJSON_ArrayForEach(row, absent)
     {
-        char *reason = tame(strdup(json_text(row, "reason")));
+        char *reason = tame_copy(json_text(row, "reason"));
 
         printf("not watched: %s (%s)\n", json_text(row, "source"), reason);
         free(reason);
@@ -172,7 +172,7 @@ static void print_absent(const cJSON *absent)
 static void print_source(const cJSON *result)
 {
     char available[TEXT_BYTES], total[TEXT_BYTES], next[TEXT_BYTES];
-    char *source = tame(strdup(json_text(result, "source")));
+    char *source = tame_copy(json_text(result, "source"));
 
     printf("%s: %s of %s available (%.1f %%)", source,
            bytes_text(available, json_number(result, "available_bytes")),

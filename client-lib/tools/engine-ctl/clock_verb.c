@@ -218,10 +218,10 @@ static void print_clocks(const struct ctl *ctl, const cJSON *result)
     table_print(&table, stdout, ctl->colours);
     cJSON_ArrayForEach(checkpoint, json_member(result, "checkpoints"))
     {
-        char *name = tame(strdup(json_text(checkpoint, "name")));
+        char *name = tame_copy(json_text(checkpoint, "name"));
 
         printf("checkpoint %.0f at %.6f s %s\n", json_number(checkpoint, "checkpoint_id"),
-               json_number(checkpoint, "game_ns") / 1e9, name == NULL ? "" : name);
+               json_number(checkpoint, "game_ns") / 1e9, name);
         free(name);
     }
 }

@@ -67,9 +67,9 @@ int ctl_call(struct ctl *ctl, const char *method, const char *params, struct jso
     if (ctl->json)
         printf("%.*s\n", (int)answer->result_bytes, answer->result);
     else {
-        char *would = tame(strdup(json_text(answer->tree, "would")));
+        char *would = tame_copy(json_text(answer->tree, "would"));
 
-        printf("would %s\n", would == NULL ? "" : would);
+        printf("would %s\n", would);
         free(would);
     }
     rc = ctl_flush();

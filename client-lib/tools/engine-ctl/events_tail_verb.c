@@ -205,7 +205,7 @@ static void print_event(const struct json_answer *event)
 {
     size_t payload_bytes = 0;
     const char *payload = json_member_text(event->result, "payload", &payload_bytes);
-    char *type = tame(strdup(json_text(event->tree, "type")));
+    char *type = tame_copy(json_text(event->tree, "type"));
 
     say_missing(stdout, event);
     printf("%.6f  %-20s client %-3.0f #%-8.0f %.*s\n", json_number(event->tree, "time_ns") / 1e9,

@@ -191,7 +191,7 @@ static void add_ports(struct table *table, const cJSON *ports)
 
     cJSON_ArrayForEach(port, ports)
     {
-        char *name = tame(strdup(json_text(port, "port"))); /* a client chose it */
+        char *name = tame_copy(json_text(port, "port")); /* a client chose it */
 
         table_cell(table, "%s", name);
         table_cell(table, "%.0f", json_number(port, "client_id"));

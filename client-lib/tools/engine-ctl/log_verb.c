@@ -86,7 +86,7 @@ static int take_line(struct ctl *ctl, const struct json_answer *line, void *cont
     const bool stands_out = strcmp(level, "error") == 0 || strcmp(level, "warning") == 0;
     const double time_ns = json_number(line->tree, "time_ns");
     const time_t seconds = (time_t)(time_ns / 1e9);
-    char *message = tame(strdup(json_text(line->tree, "message")));
+    char *message = tame_copy(json_text(line->tree, "message"));
     struct tm local;
     char when[32];
 

@@ -224,7 +224,7 @@ static int diff(struct ctl *ctl, const struct verb_input *input, const struct vi
         if (rc == EXIT_DONE) {
             const struct memory_sites_view sites = { view->symbols, view->frames, true,
                                                      ctl->colours };
-            char *name = tame(strdup(json_text(answer.tree, "name")));
+            char *name = tame_copy(json_text(answer.tree, "name"));
 
             printf("%s  client %.0f: what changed in %s\n", name,
                    json_number(answer.tree, "client_id"),
@@ -255,7 +255,7 @@ static void print_process(const struct view *view, const cJSON *process)
     const struct ctl *ctl = view->ctl;
     const double rss = json_number(process, "rss_bytes");
     const double rate = json_number(process, "allocations_per_s");
-    char *name = tame(strdup(json_text(process, "name")));
+    char *name = tame_copy(json_text(process, "name"));
     char text[TEXT_BYTES];
 
     printf("%s%s%s  client %.0f, pid %.0f", style_on(STYLE_BOLD, ctl->colours), name,
@@ -411,8 +411,8 @@ static void print_suspects(const struct view *view, const cJSON *process)
 
     cJSON_ArrayForEach(suspect, json_member(process, "suspects"))
     {
-        char *what = tame(strdup(json_text(suspect, "what")));
-        char *reason = tame(strdup(json_text(suspect, "reason")));
+        char *what = tame_copy(json_text(suspect, "what"));
+        char *reason = tame_copy(json_text(suspect, "reason"));
         char site[SITE_NAME_BYTES];
 
         printf("  %sSuspect%s %s: %s\n", style_on(STYLE_WARNING, colours), style_off(colours),

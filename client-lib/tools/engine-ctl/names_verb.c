@@ -183,11 +183,10 @@ static void print_words(const struct ctl *ctl, const cJSON *words)
     }
     cJSON_ArrayForEach(word, words)
     {
-        char *name = tame(strdup(json_text(word, "name")));
-        char *about = tame(strdup(json_text(word, "about")));
+        char *name = tame_copy(json_text(word, "name"));
+        char *about = tame_copy(json_text(word, "about"));
 
-        if (name != NULL && about != NULL)
-            printf(about[0] != '\0' ? "%s\t%s\n" : "%s\n", name, about);
+        printf(about[0] != '\0' ? "%s\t%s\n" : "%s\n", name, about);
         free(name);
         free(about);
     }

@@ -69,10 +69,9 @@ int verb_postmortem_list(struct ctl *ctl, const struct verb_input *input)
 
 static void print_text(const char *label, const char *text)
 {
-    char *copy = tame(strdup(text));
+    char *copy = tame_copy(text);
 
-    if (copy != NULL)
-        printf("%-16s %s\n", label, copy);
+    printf("%-16s %s\n", label, copy);
     free(copy);
 }
 
@@ -219,15 +218,14 @@ static void print_lines(const char *title, const cJSON *lines)
     printf("\n%s\n", title);
     cJSON_ArrayForEach(line, lines)
     {
-        char *message = tame(strdup(json_text(line, "message")));
-        char *module = tame(strdup(json_text(line, "module")));
+        char *message = tame_copy(json_text(line, "message"));
+        char *module = tame_copy(json_text(line, "module"));
         char text[TEXT_BYTES] = "";
 
         if (json_member(line, "unix_ns") != NULL)
             time_text(text, json_number(line, "unix_ns"));
-        if (message != NULL && module != NULL)
-            printf("  %s%s%s%s%s\n", text, text[0] != '\0' ? " " : "", module,
-                   module[0] != '\0' ? ": " : "", message);
+        printf("  %s%s%s%s%s\n", text, text[0] != '\0' ? " " : "", module,
+               module[0] != '\0' ? ": " : "", message);
         free(message);
         free(module);
     }

@@ -133,6 +133,15 @@ char *tame(char *text)
     return text;
 }
 
+char *tame_copy(const char *text)
+{
+    char *copy = strdup(text);
+
+    if (copy == NULL)
+        abort(); /* a few bytes, as in table_cell */
+    return tame(copy);
+}
+
 const char *style_on(enum style style, bool colours)
 {
     static const char *const codes[] = { "\033[1m", "\033[32m", "\033[33m", "\033[1;31m" };

@@ -49,6 +49,8 @@ size_t fitting_bytes(const char *line, size_t bytes, unsigned columns);
 
 /* A text with control characters replaced, in place. Accepts NULL. */
 char *tame(char *text);
+/* A tame copy, never NULL: without memory for it the program ends. The caller frees it. */
+char *tame_copy(const char *text);
 
 enum style { STYLE_BOLD, STYLE_GOOD, STYLE_WARNING, STYLE_BAD };
 const char *style_on(enum style style, bool colours); /* empty without colours */

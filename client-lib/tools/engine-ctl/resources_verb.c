@@ -301,7 +301,7 @@ static void print_gpu(const struct ctl *ctl, const cJSON *result)
 
     cJSON_ArrayForEach(client, json_member(result, "gpu"))
     {
-        char *name = tame(strdup(json_text(client, "client")));
+        char *name = tame_copy(json_text(client, "client"));
 
         printf("client %.0f %s: %s of %s, %s asked for; fence %.0f is completed\n",
                json_number(client, "client_id"), name,
@@ -392,7 +392,7 @@ static void print_unloaded(const struct ctl *ctl, const cJSON *result)
     printf("%s is %s\n", json_text(result, "group"), json_text(result, "state"));
     cJSON_ArrayForEach(row, json_member(result, "waiting_for"))
     {
-        char *name = tame(strdup(json_text(row, "client")));
+        char *name = tame_copy(json_text(row, "client"));
 
         printf("  held by client %.0f (%s), %.0f references\n", json_number(row, "client_id"), name,
                json_number(row, "hard_refs"));
@@ -435,7 +435,7 @@ static int take_event(struct ctl *ctl, const struct json_answer *notification, v
     (void)context;
     if (ctl_print_line(ctl, notification))
         return EXIT_GO_ON;
-    name = tame(strdup(json_text(payload, "name"))); /* a game chose it */
+    name = tame_copy(json_text(payload, "name")); /* a game chose it */
     if (strcmp(type, "resource.progress") == 0)
         printf("group     %s: %.0f of %.0f, %s\n", json_text(payload, "group"),
                json_number(payload, "loaded"), json_number(payload, "total"),

@@ -134,7 +134,7 @@ static void print_daemon(FILE *out, const struct ctl *ctl, const cJSON *info, co
     fprintf(out, "breaker level %s%.0f %s%s", style_on(breaker_level_style(level), ctl->colours),
             level, breaker_level_name(level), style_off(ctl->colours));
     if (level > 0) {
-        char *reason = tame(strdup(json_text(breaker, "reason")));
+        char *reason = tame_copy(json_text(breaker, "reason"));
 
         fprintf(out, " (%s: %s)", json_text(breaker, "cause"), reason);
         free(reason);
@@ -330,14 +330,14 @@ static void print_line(FILE *out, const struct json_answer answers[PARTS])
 
     fprintf(out, " | memory");
     for (size_t i = 0; i < tag_count; i++) {
-        char *name = tame(strdup(sums[i].name));
+        char *name = tame_copy(sums[i].name);
 
         fprintf(out, " %s %s", name, bytes_text(text, sums[i].bytes));
         free(name);
     }
     cJSON_ArrayForEach(row, json_member(answers[RESOURCES].tree, "groups"))
     {
-        char *name = tame(strdup(json_text(row, "group")));
+        char *name = tame_copy(json_text(row, "group"));
 
         fprintf(out, " | %s %s %s refs %.0f", name, json_text(row, "state"),
                 bytes_text(text, json_number(row, "bytes")), json_number(row, "hard_refs"));

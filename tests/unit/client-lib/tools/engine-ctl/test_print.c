@@ -57,7 +57,10 @@ START_TEST(control_characters_never_reach_the_terminal)
 {
     char text[] = "a\033[2Jb\nc\x7f\xc2\x9b"
                   "d\xc3\xbc";
+    char *copy = tame_copy(text);
 
+    ck_assert_str_eq(copy, "a?[2Jb?c???d\xc3\xbc");
+    free(copy);
     ck_assert_str_eq(tame(text), "a?[2Jb?c???d\xc3\xbc");
 }
 END_TEST
