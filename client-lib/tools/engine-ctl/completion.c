@@ -4,7 +4,6 @@
  * word, its options, or what its arguments and the values of its options can be (word_kind.h). Names that
  * only the daemon knows are asked for when they are offered: engine-ctl names KIND. A script is a text
  * with {{holes}} in it, which functions fill from the tables. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,6 +62,25 @@ static bool is_empty(const struct offer *offer)
     return !offer->words && !offer->names && offer->path == NULL;
 }
 
+enum shell { BASH, ZSH, FISH, SHELLS };
+
+/* How a shell is told to offer paths of that sort; "" when there are none. */
+static const char *path_action(const struct offer *offer, enum shell shell)
+{
+    static const struct {
+        const char *path, *actions[SHELLS];
+    } rows[] = {
+        { "files", { "-f", "_files", " -F" } },
+        { "directories", { "-d", "_files -/", " -a '(__fish_complete_directories)'" } },
+        { "programs", { "-c", "_command_names -e", " -a '(__fish_complete_command)'" } },
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        if (offer->path != NULL && strcmp(offer->path, rows[i].path) == 0)
+            return rows[i].actions[shell];
+    return "";
+}
+
 /* Those that do not change, between spaces. */
 static void print_words(FILE *out, const char *text)
 {
@@ -87,17 +105,16 @@ static void print_words(FILE *out, const char *text)
 /* The kinds of those that the daemon knows, as engine-ctl names takes them. */
 static void print_kinds(FILE *out, const char *text)
 {
+    char spelling[WORD_KIND_BYTES];
     struct word_choice choice;
     bool any = false;
 
     while (word_choice_next(&text, &choice)) {
         if (choice.kind == NULL || choice.kind->method == NULL)
             continue;
-        if (any)
-            fputc(' ', out);
+        word_kind_spell(choice.kind, spelling);
+        fprintf(out, "%s%s", any ? " " : "", spelling);
         any = true;
-        for (const char *at = choice.kind->name; *at != '\0'; at++)
-            fputc(*at == '_' ? '-' : tolower((unsigned char)*at), out);
     }
 }
 
@@ -227,9 +244,6 @@ static void print_valued(FILE *out)
 /* What the variables become when this is to be offered. */
 static void bash_offer(FILE *out, const char *text)
 {
-    static const struct {
-        const char *path, *action;
-    } actions[] = { { "files", "-f" }, { "directories", "-d" }, { "programs", "-c" } };
     const struct offer offer = offer_of(text);
 
     fputs("offer=\"", out);
@@ -237,9 +251,7 @@ static void bash_offer(FILE *out, const char *text)
     fputs("\" names=\"", out);
     print_kinds(out, text);
     fputs("\" how=", out);
-    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
-        if (offer.path != NULL && strcmp(offer.path, actions[i].path) == 0)
-            fputs(actions[i].action, out);
+    fputs(path_action(&offer, BASH), out);
 }
 
 static void bash_verbs(FILE *out)
@@ -408,16 +420,9 @@ static void zsh_item(FILE *out, const char *word, size_t bytes, const char *help
 /* The action of an argument or value: where the words come from. */
 static void zsh_offer(FILE *out, const char *text)
 {
-    static const struct {
-        const char *path, *action;
-    } actions[] = { { "files", "_files" },
-                    { "directories", "_files -/" },
-                    { "programs", "_command_names -e" } };
     const struct offer offer = offer_of(text);
 
-    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
-        if (offer.path != NULL && strcmp(offer.path, actions[i].path) == 0)
-            fputs(actions[i].action, out);
+    fputs(path_action(&offer, ZSH), out);
     if (offer.path != NULL || is_empty(&offer))
         return;
     fputs(offer.names ? "{_engine_ctl_names \"" : "(", out);
@@ -586,16 +591,9 @@ static void fish_text(FILE *out, const char *text)
 /* Where the words come from; nothing, when nothing is known. */
 static void fish_offer(FILE *out, const char *text)
 {
-    static const struct {
-        const char *path, *action;
-    } actions[] = { { "files", " -F" },
-                    { "directories", " -a '(__fish_complete_directories)'" },
-                    { "programs", " -a '(__fish_complete_command)'" } };
     const struct offer offer = offer_of(text);
 
-    for (size_t i = 0; i < sizeof actions / sizeof actions[0]; i++)
-        if (offer.path != NULL && strcmp(offer.path, actions[i].path) == 0)
-            fputs(actions[i].action, out);
+    fputs(path_action(&offer, FISH), out);
     if (offer.path != NULL || is_empty(&offer))
         return;
     fputs(" -a '", out);

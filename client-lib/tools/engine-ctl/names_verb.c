@@ -1,5 +1,4 @@
 /* engine-ctl names KIND - what there is to be named, one a line, for scripts and the shells' completions. */
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,16 +41,11 @@ int verb_names(struct ctl *ctl, const struct verb_input *input)
 /* By its name in small letters. */
 static const struct word_kind *find_kind(const char *name)
 {
-    for (size_t i = 0; i < word_kind_count; i++) {
-        const char *known = word_kinds[i].name;
-        size_t at = 0;
+    char spelling[WORD_KIND_BYTES];
 
-        if (word_kinds[i].path != NULL)
-            continue;
-        while (known[at] != '\0' &&
-               name[at] == (known[at] == '_' ? '-' : tolower((unsigned char)known[at])))
-            at++;
-        if (known[at] == '\0' && name[at] == '\0')
+    for (size_t i = 0; i < word_kind_count; i++) {
+        word_kind_spell(&word_kinds[i], spelling);
+        if (word_kinds[i].path == NULL && strcmp(spelling, name) == 0)
             return &word_kinds[i];
     }
     return NULL;

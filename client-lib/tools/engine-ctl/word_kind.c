@@ -1,6 +1,7 @@
 /* word_kind.c - see word_kind.h. */
 #include "engine-ctl/word_kind.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
@@ -79,6 +80,17 @@ static const struct word_kind *kind_of(const char *text, size_t bytes)
     return NULL;
 }
 
+void word_kind_spell(const struct word_kind *kind, char spelling[WORD_KIND_BYTES])
+{
+    size_t i = 0;
+
+    for (; kind->name[i] != '\0'; i++) {
+        assert(i + 1 < WORD_KIND_BYTES);
+        spelling[i] = kind->name[i] == '_' ? '-' : (char)tolower((unsigned char)kind->name[i]);
+    }
+    spelling[i] = '\0';
+}
+
 bool word_choice_next(const char **at, struct word_choice *choice)
 {
     while (*at != NULL) {
@@ -144,18 +156,16 @@ static void print_log_levels(FILE *out)
         fprintf(out, "%s%s", i == 0 ? "" : " ", level);
 }
 
-/* In small letters, as engine-ctl names takes them. */
 static void print_kinds(FILE *out)
 {
+    char spelling[WORD_KIND_BYTES];
     bool any = false;
 
     for (size_t i = 0; i < word_kind_count; i++) {
         if (word_kinds[i].path != NULL)
             continue;
-        if (any)
-            fputc(' ', out);
-        for (const char *at = word_kinds[i].name; *at != '\0'; at++)
-            fputc(*at == '_' ? '-' : tolower((unsigned char)*at), out);
+        word_kind_spell(&word_kinds[i], spelling);
+        fprintf(out, "%s%s", any ? " " : "", spelling);
         any = true;
     }
 }

@@ -26,6 +26,10 @@ struct word_kind {
 extern const struct word_kind word_kinds[];
 extern const size_t word_kind_count;
 
+/* Its name in small letters, as engine-ctl names takes it: LOG_LEVEL is "log-level". */
+#define WORD_KIND_BYTES 16
+void word_kind_spell(const struct word_kind *kind, char spelling[WORD_KIND_BYTES]);
+
 /* One of several that are possible, such as "skip" in "skip|slow|N". */
 struct word_choice {
     const struct word_kind *kind; /* NULL: the text stands for itself */
