@@ -126,13 +126,13 @@ static void print_metrics(const struct ctl *ctl, const cJSON *result)
 /* Its columns are known only now. */
 static void print_history(const struct ctl *ctl, const cJSON *result)
 {
-    struct column columns[16] = { { "REAL TIME", true } };
+    struct column columns[TABLE_COLUMNS_MAX] = { { "REAL TIME", true } };
     struct table table = { .columns = columns, .column_count = 1 };
     const cJSON *name, *item, *value;
 
     cJSON_ArrayForEach(name, json_member(result, "names"))
     {
-        if (table.column_count < 16 && cJSON_IsString(name))
+        if (table.column_count < TABLE_COLUMNS_MAX && cJSON_IsString(name))
             columns[table.column_count++] = (struct column) { name->valuestring, true };
     }
     cJSON_ArrayForEach(item, json_member(result, "items"))
