@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include "proto/directory.h"
+
 #define REQUIRED "!"
 #define OPTIONAL ""
 #define NONE false
@@ -152,6 +154,17 @@ const char *const ec_log_level_list = log_level_list + 2;
 const char *ec_log_level_name(unsigned level)
 {
     return level < sizeof log_levels / sizeof log_levels[0] ? log_levels[level] : NULL;
+}
+
+const char *ec_resource_state_name(unsigned state)
+{
+    static const char *const names[] = {
+        [EC_RESOURCE_UNLOADED] = "unloaded", [EC_RESOURCE_LOADING] = "loading",
+        [EC_RESOURCE_READY] = "ready",       [EC_RESOURCE_EVICTING] = "evicting",
+        [EC_RESOURCE_EVICTED] = "evicted",   [EC_RESOURCE_FAILED] = "failed",
+    };
+
+    return state < sizeof names / sizeof names[0] ? names[state] : NULL;
 }
 
 const char *ec_role_name(enum ec_role role)

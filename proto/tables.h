@@ -179,8 +179,10 @@ extern const struct ec_system_event_row ec_system_events[EC_SYSTEM_EVENTS];
 
 /* Levels of the log, the least important first: "trace"; NULL behind the last. */
 const char *ec_log_level_name(unsigned level);
-extern const char *const ec_log_level_list;              /* "trace, debug, …", for messages */
-const char *ec_topic_name(enum ec_topic topic);          /* "memory" */
+extern const char *const ec_log_level_list;     /* "trace, debug, …", for messages */
+const char *ec_topic_name(enum ec_topic topic); /* "memory" */
+/* Of enum ec_resource_state: "ready"; NULL behind the last. */
+const char *ec_resource_state_name(unsigned state);
 const char *ec_role_name(enum ec_role role);             /* "operator" */
 const char *ec_param_type_name(enum ec_param_type type); /* "integer" */
 uint64_t ec_commands_hash(void); /* over names, types and roles of all rows */

@@ -7,6 +7,7 @@
 #include "clients/clients.h"
 #include "daemon/log.h"
 #include "daemon/request.h"
+#include "proto/tables.h"
 #include "proto/tables/nearest.h"
 #include "resources/directory_writer.h"
 #include "resources/gpu.h"
@@ -62,12 +63,6 @@ static void evicted_write(struct resources *resources, uint32_t count,
                           struct ec_json_writer *writer);
 static const char *kept_reason(struct resources *resources, const struct resource *resource,
                                char *held, size_t bytes);
-
-static const char *const resource_state_names[] = {
-    [EC_RESOURCE_UNLOADED] = "unloaded", [EC_RESOURCE_LOADING] = "loading",
-    [EC_RESOURCE_READY] = "ready",       [EC_RESOURCE_EVICTING] = "evicting",
-    [EC_RESOURCE_EVICTED] = "evicted",   [EC_RESOURCE_FAILED] = "failed",
-};
 
 int cmd_resource_define(struct request *request)
 {
@@ -220,8 +215,9 @@ int cmd_resource_request(struct request *request)
     int rc = resource_required(request, params->name.string, &resource);
 
     if (rc == EC_OK &&
-        request_would(request, "see that resource %s is loaded, now %s", resource->name,
-                      resource_state_names[directory_state(resources->directory, resource->index)]))
+        request_would(
+            request, "see that resource %s is loaded, now %s", resource->name,
+            ec_resource_state_name(directory_state(resources->directory, resource->index))))
         return EC_OK;
     if (rc == EC_OK && resource->presence != RESOURCE_READY)
         rc = resource_ask(resources, resource, request->why);
@@ -319,9 +315,9 @@ int cmd_resource_reload(struct request *request)
     struct resource *resource;
     int rc = resource_required(request, params->name.string, &resource);
 
-    if (rc == EC_OK &&
-        request_would(request, "read %s again, now %s", resource->path,
-                      resource_state_names[directory_state(resources->directory, resource->index)]))
+    if (rc == EC_OK && request_would(request, "read %s again, now %s", resource->path,
+                                     ec_resource_state_name(
+                                         directory_state(resources->directory, resource->index))))
         return EC_OK;
     if (rc == EC_OK)
         rc = hot_reload_begin(resources, resource, request->why);
@@ -525,8 +521,10 @@ static int resource_required(struct request *request, const char *name, struct r
 
 static int state_check(const char *state, struct ec_error *why)
 {
-    for (size_t i = 0; i < sizeof resource_state_names / sizeof resource_state_names[0]; i++)
-        if (strcmp(resource_state_names[i], state) == 0)
+    const char *known;
+
+    for (unsigned i = 0; (known = ec_resource_state_name(i)) != NULL; i++)
+        if (strcmp(known, state) == 0)
             return EC_OK;
     return ec_fail(why, EC_ERR_PARAM,
                    "state is %s, expected unloaded, loading, ready, evicting, evicted or failed",
@@ -577,7 +575,7 @@ static void page_items_write(struct resources *resources, struct page *page,
 
         if (resource == NULL)
             continue;
-        state = resource_state_names[directory_state(resources->directory, resource->index)];
+        state = ec_resource_state_name(directory_state(resources->directory, resource->index));
         if (page->state != NULL && strcmp(page->state, state) != 0)
             continue;
         item_write(resources, resource, writer);
@@ -649,7 +647,7 @@ static void item_write(struct resources *resources, const struct resource *resou
     ec_json_member_u64(writer, "groups", resource->group_count);
     ec_json_member_string(writer, "path", resource->path);
     ec_json_member_string(writer, "kind", decoder_kind_name(resource->kind));
-    ec_json_member_string(writer, "state", resource_state_names[state]);
+    ec_json_member_string(writer, "state", ec_resource_state_name(state));
     ec_json_member_u64(writer, "bytes", resource_bytes(resource));
     ec_json_member_hex64(writer, "handle", directory_handle(resources->directory, resource->index));
     ec_json_member_u64(writer, "hard_refs", resource_hard_refs(resources, resource));

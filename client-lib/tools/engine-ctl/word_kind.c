@@ -15,6 +15,7 @@ static void print_keys(FILE *out);
 static void print_metrics(FILE *out);
 static void print_topics(FILE *out);
 static void print_log_levels(FILE *out);
+static void print_states(FILE *out);
 static void print_kinds(FILE *out);
 
 const struct word_kind word_kinds[] = {
@@ -25,7 +26,7 @@ const struct word_kind word_kinds[] = {
     { .name = "KIND", .print_words = print_kinds },
     { .name = "LEVEL", .words = "0 1 2 3" },
     { .name = "LOG_LEVEL", .print_words = print_log_levels },
-    { .name = "STATE", .words = "unloaded loading ready evicting evicted failed" },
+    { .name = "STATE", .print_words = print_states },
     { .name = "CLIENT",
       .method = "client.list",
       .list = "items",
@@ -154,6 +155,14 @@ static void print_log_levels(FILE *out)
 
     for (unsigned i = 0; (level = ec_log_level_name(i)) != NULL; i++)
         fprintf(out, "%s%s", i == 0 ? "" : " ", level);
+}
+
+static void print_states(FILE *out)
+{
+    const char *state;
+
+    for (unsigned i = 0; (state = ec_resource_state_name(i)) != NULL; i++)
+        fprintf(out, "%s%s", i == 0 ? "" : " ", state);
 }
 
 static void print_kinds(FILE *out)
