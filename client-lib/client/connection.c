@@ -27,6 +27,7 @@
 
 #include "client/line_reader.h"
 #include "foundation/json/json_writer.h"
+#include "foundation/real_time.h"
 #include "foundation/thread.h"
 
 #define MESSAGE_BYTES 4096 /* of an error; more than fits into struct ec_error */
@@ -121,7 +122,6 @@ static int wait_for_answer(struct ec_connection *connection, struct waiting_call
 static void read_for_all(struct ec_connection *connection, int64_t deadline_ns);
 static void leave(struct ec_connection *connection, struct waiting_call *self);
 static int wait_for_socket(int fd, int stop_fd, short events, int64_t deadline_ns);
-static int64_t now_ns(void);
 
 int ec_connection_create(const struct ec_connection_desc *desc, struct ec_connection **connection,
                          struct ec_error *why)
@@ -237,7 +237,7 @@ int ec_connection_dispatch(struct ec_connection *connection)
         return EC_AGAIN; /* a caller that waits for its answer is at it */
     if (ec_connection_is_open(connection))
         rc = read_lines(connection);
-    else if (connection->kept && now_ns() >= connection->retry_ns)
+    else if (connection->kept && ec_real_ns() >= connection->retry_ns)
         rc = try_again(connection);
     pthread_mutex_lock(&connection->mutex);
     connection->reading = false;
@@ -287,7 +287,7 @@ int ec_connection_on(struct ec_connection *connection, const char *method, ec_no
 
 int ec_connection_call(struct ec_connection *connection, struct ec_call *call, struct ec_error *why)
 {
-    const int64_t deadline_ns = now_ns() + (int64_t)connection->timeout_ms * 1000000;
+    const int64_t deadline_ns = ec_real_ns() + (int64_t)connection->timeout_ms * 1000000;
     struct waiting_call self = { .call = call };
     struct ec_json_writer line;
     uint64_t generation;
@@ -323,7 +323,7 @@ int ec_connection_call(struct ec_connection *connection, struct ec_call *call, s
 int ec_connection_notify(struct ec_connection *connection, const char *method, const char *params,
                          struct ec_error *why)
 {
-    const int64_t deadline_ns = now_ns() + (int64_t)connection->timeout_ms * 1000000;
+    const int64_t deadline_ns = ec_real_ns() + (int64_t)connection->timeout_ms * 1000000;
     const struct ec_call call = { .method = method, .params = params };
     struct ec_json_writer line;
     uint64_t generation;
@@ -601,7 +601,7 @@ static void note_socket(struct ec_connection *connection)
  * quarter is taken off. */
 static void begin_pause(struct ec_connection *connection)
 {
-    const int64_t now = now_ns(), pause_ns = connection->pause_ns;
+    const int64_t now = ec_real_ns(), pause_ns = connection->pause_ns;
     struct itimerspec due = { 0 };
     int fd;
 
@@ -624,7 +624,7 @@ static bool pause_before_try(struct ec_connection *connection)
     struct pollfd stop = { .fd = connection->stop_fd, .events = POLLIN };
 
     for (;;) {
-        int64_t left_ns = connection->retry_ns - now_ns();
+        int64_t left_ns = connection->retry_ns - ec_real_ns();
         struct timespec left = { .tv_sec = left_ns / 1000000000, .tv_nsec = left_ns % 1000000000 };
 
         if (left_ns <= 0)
@@ -791,7 +791,7 @@ static int wait_for_answer(struct ec_connection *connection, struct waiting_call
                                        .tv_nsec = deadline_ns % 1000000000 };
 
     while (!self->done) { /* a hang-up makes it done, too */
-        if (now_ns() >= deadline_ns)
+        if (ec_real_ns() >= deadline_ns)
             return ec_fail(why, EC_ERR_TIMEOUT, "no answer within %u ms", connection->timeout_ms);
         if (!connection->reading)
             read_for_all(connection, deadline_ns);
@@ -832,7 +832,7 @@ static int wait_for_socket(int fd, int stop_fd, short events, int64_t deadline_n
                                { .fd = stop_fd, .events = POLLIN } };
 
     for (;;) {
-        int64_t left_ns = deadline_ns - now_ns();
+        int64_t left_ns = deadline_ns - ec_real_ns();
         struct timespec left = { .tv_sec = left_ns / 1000000000, .tv_nsec = left_ns % 1000000000 };
         int ready;
 
@@ -843,12 +843,4 @@ static int wait_for_socket(int fd, int stop_fd, short events, int64_t deadline_n
             return waits[1].revents != 0 ? EC_AGAIN : EC_OK;
         assert(ready == 0 || errno == EINTR || errno == ENOMEM);
     }
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }

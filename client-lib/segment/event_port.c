@@ -4,9 +4,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "foundation/doorbell.h"
+#include "foundation/real_time.h"
 
 /* The intent runs ahead of the claim by up to this much, so that its line, which every reader looks
  * at after each event, changes once per page and not once per event. */
@@ -277,14 +277,6 @@ static void announce(struct ec_port_writer *writer, uint64_t end)
     atomic_thread_fence(memory_order_release);
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* May this reader be admitted, and as what? Its cursor counts once it is inside the ring. */
 static void admit_peer(struct ec_port_writer *writer, struct ec_port_peer_state *peer)
 {
@@ -346,7 +338,7 @@ static uint64_t slowest_peer(struct ec_port_writer *writer, struct ec_port_peer_
 static bool demote_if_stalled(struct ec_port_writer *writer, struct ec_port_peer_state *peer)
 {
     struct ec_port_reader *row = &writer->port->readers[peer->peer.slot];
-    int64_t now = now_ns();
+    int64_t now = ec_real_ns();
 
     if (writer->blocked_since == 0)
         writer->blocked_since = now;

@@ -12,8 +12,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
+
+#include <engine-core/clock.h>
 
 #define FIRST_BYTES 16384u
 #define LINE_BYTES_MAX (64u * 1024 * 1024) /* more is no answer of ours */
@@ -362,8 +363,5 @@ static const char *skip_space(const char *at)
 
 static int64_t now_ms(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return ec_time_real() / 1000000;
 }

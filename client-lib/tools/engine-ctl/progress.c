@@ -3,22 +3,15 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <time.h>
+
+#include <engine-core/clock.h>
 
 #define PERIOD_NS 200000000
 #define CLEAR "\r\x1b[K"
 
-int64_t progress_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 void progress_show(const struct ctl *ctl, struct progress *progress, const char *format, ...)
 {
-    int64_t now = progress_now_ns();
+    int64_t now = ec_time_real();
     va_list arguments;
 
     if (!ctl->terminal || ctl->json || now < progress->next_ns)

@@ -17,8 +17,6 @@ struct progress {
     bool shown;
 };
 
-int64_t progress_now_ns(void); /* the clock of events: CLOCK_MONOTONIC */
-
 void progress_show(const struct ctl *ctl, struct progress *progress, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void progress_end(struct progress *progress); /* make the line empty again */

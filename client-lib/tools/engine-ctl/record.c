@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <engine-core/clock.h>
+
 #include "engine-ctl/json_read.h"
 #include "engine-ctl/print.h"
 #include "engine-ctl/progress.h"
@@ -63,7 +65,7 @@ int verb_record(struct ctl *ctl, const struct verb_input *input)
                             input->options[HISTORY]);
         desc.history = (uint32_t)number;
     }
-    recording.begin_ns = progress_now_ns();
+    recording.begin_ns = ec_time_real();
     if (input->options[SECONDS] != NULL) {
         if (!verb_number(input->options[SECONDS], 1, SECONDS_MAX, &number))
             return ctl_fail(EXIT_USAGE, "--seconds is \"%s\", expected 1..%lld",
@@ -159,13 +161,13 @@ static bool rest(struct recording *recording, int64_t quiet_ns)
 
 static void take_events(struct recording *recording)
 {
-    int64_t last_ns = progress_now_ns(), flushed_ns = last_ns;
+    int64_t last_ns = ec_time_real(), flushed_ns = last_ns;
     struct progress progress = { 0 };
     bool stop = false;
 
     while (!stop) {
         int events = recorder_poll(&recording->recorder);
-        int64_t now = progress_now_ns();
+        int64_t now = ec_time_real();
 
         if (events > 0)
             last_ns = now;
@@ -187,26 +189,26 @@ static void take_events(struct recording *recording)
 static void drain(struct recording *recording)
 {
     struct recorder *recorder = &recording->recorder;
-    int64_t until_ns = progress_now_ns() + DRAIN_NS;
+    int64_t until_ns = ec_time_real() + DRAIN_NS;
     uint64_t passed_over;
     char *pong = NULL;
     int events;
 
     ec_client_call(recording->client, "core.ping", NULL, &pong, NULL);
     free(pong);
-    recorder->end_ns = progress_now_ns();
+    recorder->end_ns = ec_time_real();
     do {
         passed_over = recorder->passed_over;
         events = recorder_poll(recorder);
     } while (events > 0 && (uint64_t)events > recorder->passed_over - passed_over &&
-             progress_now_ns() < until_ns);
-    recording->cut_short = events > 0 && progress_now_ns() >= until_ns;
+             ec_time_real() < until_ns);
+    recording->cut_short = events > 0 && ec_time_real() >= until_ns;
 }
 
 static int tell_end(const struct recording *recording, uint64_t file_bytes)
 {
     const struct recorder *recorder = &recording->recorder;
-    int64_t elapsed_ns = progress_now_ns() - recording->begin_ns;
+    int64_t elapsed_ns = ec_time_real() - recording->begin_ns;
     char events[TEXT_BYTES], bytes[TEXT_BYTES], duration[TEXT_BYTES];
 
     if (recording->ctl->json) {

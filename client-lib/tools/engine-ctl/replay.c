@@ -91,7 +91,7 @@ static int run(struct replay *replay, struct ec_error *why)
 
     if (rc == EC_OK && replay->file.events != 0)
         rc = find_clock(replay, why);
-    replay->begin_ns = progress_now_ns();
+    replay->begin_ns = ec_time_real();
     if (rc == EC_OK && replay->file.events != 0)
         rc = by_step ? play_steps(replay, why) : play_timed(replay, why);
     progress_end(&replay->progress);
@@ -167,7 +167,7 @@ static void pass_steps(struct replay *replay)
 
 static void sleep_until(struct replay *replay, int64_t due_ns)
 {
-    int64_t now = progress_now_ns();
+    int64_t now = ec_time_real();
 
     if (now >= due_ns) {
         if (now - due_ns > replay->late_ns_max)
@@ -175,7 +175,7 @@ static void sleep_until(struct replay *replay, int64_t due_ns)
         return;
     }
     replay_ports_flush(&replay->ports);
-    for (; now < due_ns && !replay->stopped; now = progress_now_ns()) {
+    for (; now < due_ns && !replay->stopped; now = ec_time_real()) {
         int64_t left = due_ns - now;
 
         pass_steps(replay);
@@ -264,7 +264,7 @@ static int play_steps(struct replay *replay, struct ec_error *why)
 static int tell_end(const struct replay *replay)
 {
     const struct replay_file *file = &replay->file;
-    int64_t elapsed_ns = progress_now_ns() - replay->begin_ns;
+    int64_t elapsed_ns = ec_time_real() - replay->begin_ns;
     char events[TEXT_BYTES], duration[TEXT_BYTES], late[TEXT_BYTES];
 
     if (replay->ctl->json) {

@@ -1,7 +1,6 @@
 /* engine-ctl resources record, resources replay */
 #include "engine-ctl/json_read.h"
 #include "engine-ctl/print.h"
-#include "engine-ctl/progress.h"
 #include "engine-ctl/resource_trace.h"
 #include "engine-ctl/stop_signal.h"
 #include "engine-ctl/verb.h"
@@ -10,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <engine-core/clock.h>
 
 #define POLL_NS INT64_C(200000000)
 #define BAR_COLUMNS 40
@@ -53,12 +54,12 @@ int verb_resources_record(struct ctl *ctl, const struct verb_input *input)
     if (rc == EXIT_DONE && (recording.file = fopen(input->arguments[0], "we")) == NULL)
         rc = ctl_fail(EXIT_ANSWERED_ERROR, "resources record: %s: %s", input->arguments[0],
                       strerror(errno));
-    end_ns = seconds > 0 ? progress_now_ns() + seconds * 1000000000 : INT64_MAX;
+    end_ns = seconds > 0 ? ec_time_real() + seconds * 1000000000 : INT64_MAX;
     if (rc == EXIT_DONE)
         fputs(RESOURCE_TRACE_HEADER, recording.file);
     while (rc == EXIT_DONE && !last) {
         rc = record_page(ctl, &recording, &since);
-        last = stop_signal_wait(stop, -1, POLL_NS) || progress_now_ns() > end_ns;
+        last = stop_signal_wait(stop, -1, POLL_NS) || ec_time_real() > end_ns;
         if (last && rc == EXIT_DONE)
             rc = record_page(ctl, &recording, &since);
     }

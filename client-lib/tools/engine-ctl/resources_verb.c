@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include <engine-core/clock.h>
 
 /* The tables of a list, filled page by page. */
 struct lists {
@@ -278,14 +279,11 @@ static char *clients_text(char text[128], const cJSON *clients)
 /* How long ago; real time is the same in all processes of a host. */
 static char *age_text(char text[TEXT_BYTES], double at_ns)
 {
-    struct timespec now;
-
     if (at_ns <= 0) {
         strcpy(text, "-");
         return text;
     }
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return duration_text(text, (double)now.tv_sec * 1e9 + (double)now.tv_nsec - at_ns);
+    return duration_text(text, (double)ec_time_real() - at_ns);
 }
 
 static void print_gpu(const struct ctl *ctl, const cJSON *result)

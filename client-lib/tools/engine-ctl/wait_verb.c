@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include <engine-core/client.h>
+#include <engine-core/clock.h>
 
 #define RETRY_MS 50  /* until there is a socket, nobody tells us */
 #define SAMPLE_MS 50 /* how often a metric is looked at */
@@ -98,10 +99,7 @@ static int wait_for_metric(struct ctl *ctl, const struct metric_condition *condi
 
 static int64_t now_ms(void)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return ec_time_real() / 1000000;
 }
 
 static void sleep_ms(long ms)
