@@ -112,31 +112,6 @@ enum load_outcome load_batch_run(const struct load_batch *batch, const struct lo
     return LOAD_OVER;
 }
 
-static struct load_job *only_turn(void *context, unsigned *index)
-{
-    return *index == 0 ? context : NULL;
-}
-
-static void only_end(void *context, struct load_job *job)
-{
-    (void)context;
-    (void)job;
-}
-
-bool load_job_run(struct load_job *job, const struct load_place *place)
-{
-    struct decode_entry entry;
-    const struct load_batch batch = { .limits = job->limits,
-                                      .count = 1,
-                                      .entries = &entry,
-                                      .turn = only_turn,
-                                      .end = only_end,
-                                      .context = job };
-
-    load_job_entry(job, &entry);
-    return load_batch_run(&batch, place) == LOAD_OVER;
-}
-
 void load_job_entry(const struct load_job *job, struct decode_entry *entry)
 {
     memset(entry, 0, sizeof *entry); /* all of it goes to another process */

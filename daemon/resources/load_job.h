@@ -91,7 +91,4 @@ enum load_outcome {
  * job is ended before nobody can write into its range any more. */
 enum load_outcome load_batch_run(const struct load_batch *batch, const struct load_place *place);
 
-/* A batch of this one. Returns false when nothing was tried, because the server has ended. */
-bool load_job_run(struct load_job *job, const struct load_place *place);
-
 #endif

@@ -706,12 +706,36 @@ static void job_init(struct load_job *made, const char *path, unsigned seconds)
     snprintf(made->path, sizeof made->path, "%s", path);
 }
 
-static void run(const char *child, unsigned seconds)
+static struct load_job *only_turn(void *context, unsigned *index)
+{
+    return *index == 0 ? context : NULL;
+}
+
+static void only_end(void *context, struct load_job *ended)
+{
+    ck_assert_ptr_eq(context, ended);
+}
+
+/* The job in a process of its own. */
+static enum load_outcome run_alone(void)
 {
     const struct load_place place = { .heap = &heap, .server = server, .cancel_fd = cancel_fd };
+    struct decode_entry entry;
+    const struct load_batch batch = { .limits = job.limits,
+                                      .count = 1,
+                                      .entries = &entry,
+                                      .turn = only_turn,
+                                      .end = only_end,
+                                      .context = &job };
 
+    load_job_entry(&job, &entry);
+    return load_batch_run(&batch, &place);
+}
+
+static void run(const char *child, unsigned seconds)
+{
     job_init(&job, child, seconds);
-    ck_assert(load_job_run(&job, &place));
+    ck_assert_int_eq(run_alone(), LOAD_OVER);
 }
 
 static void assert_neighbour_is_whole(void)
@@ -848,12 +872,10 @@ END_TEST
 
 START_TEST(without_a_server_nothing_is_tried)
 {
-    const struct load_place place = { .heap = &heap, .server = server, .cancel_fd = cancel_fd };
-
     decode_nursery_end(nursery); /* takes its server along */
     nursery = NULL;
     snprintf(job.path, sizeof job.path, "behave");
-    ck_assert(!load_job_run(&job, &place));
+    ck_assert_int_eq(run_alone(), LOAD_NO_SERVER);
     ck_assert_uint_eq(asset_heap_used(&heap), 65536);
 }
 END_TEST
