@@ -230,6 +230,7 @@ static int parse_event(struct request *request, const struct params_timer_arm *p
     struct events *events = request->services->events;
     const struct event_type *type;
     void *payload;
+    int rc;
 
     if (!params->event.present)
         return params->payload.present ? desk_fail_param(request, EC_ERR_PARAM, "payload",
@@ -239,14 +240,18 @@ static int parse_event(struct request *request, const struct params_timer_arm *p
     if (type == NULL)
         return desk_fail_param(request, EC_ERR_TYPE, "event", "event type %s is not registered",
                                params->event.string);
+    if (type->is_system)
+        return desk_fail_param(request, EC_ERR_PERMISSION, "event",
+                               "%s is published by engine-cored only", type->name);
     payload = request_alloc(request, type->size > 0 ? type->size : 1);
     if (payload == NULL)
         return desk_fail_param(request, EC_ERR_SIZE, "event", "payloads of %s have up to %u bytes",
                                type->name, type->size);
     desc->event = type->id;
     desc->payload = payload;
-    return event_payload_encode(type, params->payload.span, payload, &desc->payload_bytes,
-                                request->why);
+    rc = event_payload_encode(type, params->payload.span, payload, &desc->payload_bytes,
+                              request->why);
+    return rc < 0 ? ec_error_prefix(request->why, rc, "payload") : EC_OK;
 }
 
 int cmd_timer_arm(struct request *request)

@@ -151,6 +151,8 @@ static const struct {
     { "timer.arm", "{\"clock\":\"ai\",\"in_ns\":5}", "-32602", "clock", "counts steps" },
     { "timer.arm", "{\"clock\":\"game\"}", "-32602", "clock", "at_ns or in_ns" },
     { "timer.arm", "{\"in_ns\":5,\"event\":\"no.such\"}", "-32011", "event", "not registered" },
+    { "timer.arm", "{\"in_ns\":5,\"event\":\"breaker.level\"}", "-32003", "event",
+      "engine-cored only" },
     { "timer.cancel", "{\"timer_id\":77}", "-32005", "timer_id", "no armed timer" },
 };
 
