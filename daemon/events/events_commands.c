@@ -41,11 +41,12 @@ static int parse_field(struct ec_json_span object, unsigned index, struct event_
     if (ec_json_get_text(values[1], type, sizeof type) != EC_OK ||
         !event_scalar_parse(type, &field->scalar))
         return ec_fail(why, EC_ERR_PARAM,
-                       "field %s: type is one of u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool char",
-                       field->name);
+                       "fields[%u] %s: type is one of u8 i8 u16 i16 u32 i32 u64 i64 f32 f64 bool "
+                       "char",
+                       index, field->name);
     if (values[2].bytes != 0 &&
         (ec_json_get_i64(values[2], &count) != EC_OK || count < 1 || count > EVENT_PAYLOAD_MAX))
-        return ec_fail(why, EC_ERR_PARAM, "field %s: count is not 1..%u", field->name,
+        return ec_fail(why, EC_ERR_PARAM, "fields[%u] %s: count is not 1..%u", index, field->name,
                        EVENT_PAYLOAD_MAX);
     field->count = (uint32_t)count;
     return EC_OK;
@@ -263,7 +264,7 @@ int cmd_event_publish(struct request *request)
     /* Encoded in place: nobody sees the bytes before the commit, which a fault does not reach. */
     rc = event_payload_encode(type, params->payload.span, payload, &bytes, request->why);
     if (rc < 0)
-        return rc;
+        return ec_error_prefix(request->why, rc, "payload");
     if (request_would(request, "publish one %s of %u bytes", type->name, bytes))
         return EC_OK;
     sequence = events_commit(events, type, bytes, request->client->id);

@@ -387,6 +387,7 @@ static const struct {
 } bad_publishes[] = {
     { "{\"type\":\"game.none\"}", "-32011", "game.none" },
     { "{\"type\":\"breaker.level\"}", "-32003", "engine-cored only" },
+    { "{\"type\":\"game.shot\",\"payload\":{\"number\":-1}}", "-32602", "\"param\":\"payload\"" },
     { "{\"type\":\"game.shot\",\"payload\":{\"nunber\":1}}", "-32602", "did you mean number" },
     { "{\"type\":\"game.shot\",\"payload\":{\"number\":-1}}", "-32602", "18446744073709551615" },
     { "{\"type\":\"game.shot\",\"payload\":{\"number\":1.5}}", "-32602", "number" },
