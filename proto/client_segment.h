@@ -140,9 +140,10 @@ struct ec_step_member {
     _Atomic uint32_t joined;                     /* 1 while it is a member */
     _Atomic uint64_t step;                       /* the newest step that it was told */
     _Atomic int64_t woken_ns;                    /* real time at which it was told */
-    _Atomic int64_t finished_ns;    /* real time at which it had finished its last step */
-    struct ec_histogram woken_late; /* from the due time, or the phase, to woken */
-    struct ec_histogram step_work;  /* from woken to finished */
+    _Atomic int64_t finished_ns; /* real time at which it had finished its last step */
+    /* From the due time, or the phase, or finished_ns if that was later, to woken_ns. */
+    struct ec_histogram woken_late;
+    struct ec_histogram step_work; /* from woken_ns to finished_ns */
 };
 
 /* Frame marks: how long frames take, from begin to begin and from begin to end. */

@@ -29,11 +29,14 @@ void ec_step_member_woken(struct ec_step_clock *clock, uint64_t step, int64_t du
                           int64_t now_ns)
 {
     struct ec_step_member *record = record_of(clock);
+    int64_t finished_ns = atomic_load_explicit(&record->finished_ns, memory_order_relaxed);
+    /* Nobody could have told it before it was done with its last step: that is in step_work. */
+    int64_t awaited_ns = finished_ns > due_ns ? finished_ns : due_ns;
 
     atomic_store_explicit(&record->step, step, memory_order_relaxed);
     atomic_store_explicit(&record->woken_ns, now_ns, memory_order_relaxed);
-    if (now_ns >= due_ns)
-        ec_histogram_add(&record->woken_late, (uint64_t)(now_ns - due_ns));
+    if (now_ns >= awaited_ns)
+        ec_histogram_add(&record->woken_late, (uint64_t)(now_ns - awaited_ns));
     clock->working = true;
 }
 

@@ -541,6 +541,31 @@ START_TEST(where_members_are_waited_for_nobody_is_ahead)
 }
 END_TEST
 
+START_TEST(a_member_that_was_at_work_when_its_step_came_was_not_woken_late)
+{
+    struct ec_step_clock clock;
+    struct ec_step_member *record;
+    struct ec_step step;
+
+    simulate_from_now();
+    clock = physics();
+    clock.joined = true;
+    record = &((struct ec_client_segment *)client.own.base)->members[clock.index];
+    simulated_ns = due_ns(1);
+    announce(1);
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+    simulated_ns = due_ns(2) + 7 * MS; /* a long step */
+    announce(2);
+    ec_step_done(&clock);
+    simulated_ns += MS;
+    ck_assert_int_eq(ec_step_wait(&clock, 0, &step), EC_OK);
+    ck_assert_uint_eq(step.step, 2);
+    ck_assert_uint_eq(atomic_load(&record->woken_late.max_ns), MS);
+    ck_assert_uint_eq(atomic_load(&record->step_work.max_ns),
+                      (uint64_t)(due_ns(2) + 7 * MS - due_ns(1)));
+}
+END_TEST
+
 START_TEST(no_step_is_taken_after_an_announced_pause)
 {
     struct ec_step_clock clock;
@@ -739,6 +764,7 @@ int main(void)
     tcase_add_test(tests, nobody_is_more_than_one_step_ahead_of_the_announcements);
     tcase_add_test(tests, a_step_that_is_late_is_for_the_daemon_to_tell);
     tcase_add_test(tests, where_members_are_waited_for_nobody_is_ahead);
+    tcase_add_test(tests, a_member_that_was_at_work_when_its_step_came_was_not_woken_late);
     tcase_add_test(tests, no_step_is_taken_after_an_announced_pause);
     tcase_add_test(tests, a_step_that_was_taken_and_is_left_out_later_is_counted_once);
     tcase_add_test(tests, what_one_thread_was_told_ahead_is_not_taken_back_by_what_another_is_told);
