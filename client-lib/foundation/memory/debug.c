@@ -224,8 +224,8 @@ void *ec_debug_resize_at(struct ec_debug *debug, void *block, size_t bytes, cons
         align = record->align;
         array_count = record->block.array_count;
     }
-    pthread_mutex_unlock(
-        &debug->lock); /* another thread may free it from here on: a fault of its own */
+    /* Another thread may free it from here on: a fault of its own. */
+    pthread_mutex_unlock(&debug->lock);
     if (old_bytes == 0) {
         free_block(debug, block, &(struct claim) { .any = true },
                    &call.is); /* which tells the fault */

@@ -18,8 +18,9 @@
  *
  * Faults: in builds of the tiers `debug` and `development`, with `checked`, and where the environment has
  * ENGINE_CORE_CHECKS=1, a double free and a pointer that is no block of the pool are refused and counted
- * in `failed`. Elsewhere ec_checks_set and `engine-ctl mem-observe` begin that while the pool is in use. In the tier `debug` and with `guard_bytes` at least 8 bytes behind each block are guarded,
- * and a block is refused whose user wrote there. With `guard_pages` a program that runs over the end of
+ * in `failed`. Elsewhere ec_checks_set and `engine-ctl mem-observe` begin that while the pool is in use.
+ * In the tier `debug` and with `guard_bytes` at least 8 bytes behind each block are guarded, and a block
+ * is refused whose user wrote there. With `guard_pages` a program that runs over the end of
  * a group ends by SIGSEGV.
  *
  * Alignment: any power of two up to 64 KiB; default 16.

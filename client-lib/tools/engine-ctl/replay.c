@@ -229,8 +229,8 @@ static void begin_step(struct replay *replay, uint64_t recorded)
         await_step(replay, newest + 1);
         newest = ec_step_index(&replay->clock);
     }
-    pass_steps(
-        replay); /* all ports, some of whose clients may be told later of the step that has begun */
+    /* All ports, some of whose clients may be told later of the step that has begun. */
+    pass_steps(replay);
     replay_ports_stamp(&replay->ports);
     replay->base += newest - target;
     replay->late_steps += newest - target;

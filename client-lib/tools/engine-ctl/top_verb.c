@@ -2,7 +2,8 @@
  * object a tick.
  *
  * The alternate screen is used, so what stood there before comes back. Keys are read as they are typed:
- * q ends it, any other draws at once, as a new size does. Signals end it, too, and the terminal is put right in any case. */
+ * q ends it, any other draws at once, as a new size does. Signals end it, too, and the terminal is put
+ * right in any case. */
 #include "engine-ctl/breaker_level.h"
 #include "engine-ctl/duration.h"
 #include "engine-ctl/json_read.h"

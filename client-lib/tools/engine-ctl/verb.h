@@ -40,8 +40,8 @@ struct verb {
     const char *help;
     struct verb_option options[VERB_OPTIONS_MAX];
     bool runs_program; /* what follows its options is not for engine-ctl */
-    bool
-        acts_itself; /* writes a file, publishes, …: --dry-run, which the daemon heeds, is refused */
+    /* Writes a file, publishes, …: --dry-run, which the daemon heeds, is refused. */
+    bool acts_itself;
     int (*run)(struct ctl *ctl, const struct verb_input *input);
 };
 
