@@ -4,7 +4,8 @@
  *      |                   |                          (at attach it takes over what it was)
  *      | lease             | client.grace_s
  *      v                   v
- *   next run: awaited -> lapsed: its references end; only its death is still looked for
+ *   next run: awaited -> lapsed: its references end; only its death is still looked for, until its process
+ *                                attaches as a new one
  *
  * A lease in the heritage says who is attached. The next run makes a client of each that still lives:
  * one that hung up, with a pidfd, so that its death is noticed like any other's. */
@@ -359,6 +360,23 @@ void returning_gone(struct clients *clients, struct client_private *own)
     returning_check_settled(clients);
 }
 
+/* It came back too late for what it was, and is here as a new one: its death is that one's. */
+static void forget_lapsed(struct clients *clients, const struct client_private *own)
+{
+    struct client_private *other, *next;
+
+    DL_FOREACH_SAFE(clients->live, other, next)
+    {
+        if (!other->lapsed || other->client.pid != own->client.pid ||
+            other->process_start != own->process_start)
+            continue;
+        client_unlist(clients, other);
+        client_watch_stop(other);
+        if (other->hung_up)
+            client_free(other);
+    }
+}
+
 void returning_attached(struct clients *clients, struct client_private *own)
 {
     struct client_private *before = own->resumes;
@@ -386,6 +404,7 @@ void returning_attached(struct clients *clients, struct client_private *own)
     }
     if (!peer_process(own->client.pid, &uid, &own->process_start))
         return; /* it cannot be known again */
+    forget_lapsed(clients, own);
     fd_store_put(clients->services->fd_store,
                  store_name(own->client.id, (char[FD_STORE_NAME_BYTES]) { 0 }),
                  own->client.client_fd);

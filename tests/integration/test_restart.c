@@ -20,6 +20,7 @@
 
 #include "client/client.h"
 #include "support/daemon.h"
+#include "support/engine_ctl.h"
 #include "support/game.h"
 #include "support/reply.h"
 #include "support/returns.h"
@@ -458,6 +459,7 @@ START_TEST(ports_and_readers_end_when_their_client_does_not_come_back)
     struct ec_client *writer = connect_quiet("writer");
     struct ec_publisher *publisher = open_publisher(writer);
     struct line_client operator;
+    const char *reply;
 
     daemon_ask(&engine, "config.set", "{\"key\":\"client.grace_s\",\"value\":1}");
     ck_assert_uint_eq(returns_break(engine.socket_path), 1);
@@ -466,9 +468,35 @@ START_TEST(ports_and_readers_end_when_their_client_does_not_come_back)
                     "result/ports/client_id=1/port_id")
                .text != NULL)
         ; /* the test's own time-out ends this */
-    line_client_close(&operator);
     notice_break(writer);
+    await_connection(writer);
+    /* It is here as a new one: nothing is left of what it was, whose death would be told one day. */
+    ck_assert_uint_ne(ec_client_id(writer), 1);
+    reply = line_client_call(&operator, "client.list", "{}");
+    ck_assert_str_eq(reply_text(reply, "result/items/name=writer/state"), "connected");
+    ck_assert_ptr_null(reply_at(reply, "result/items/client_id=1").text);
+    line_client_close(&operator);
     ec_publisher_destroy(publisher);
+    ec_client_destroy(writer);
+}
+END_TEST
+
+/* ---- operators --------------------------------------------------------------------------------- */
+
+START_TEST(engine_ctl_shows_who_is_awaited)
+{
+    static struct engine_ctl ctl;
+    struct ec_client *writer = connect_quiet("writer");
+
+    daemon_crash(&engine);
+    ck_assert_msg(daemon_start(&engine, patient), "%s", engine.why);
+    engine_ctl_open(&ctl, &engine);
+    ck_assert_int_eq(ENGINE_CTL(&ctl, "clients"), 0);
+    ck_assert_msg(strstr(ctl.text, "awaited") != NULL, "%s", ctl.text);
+    notice_break(writer);
+    await_connection(writer);
+    ck_assert_int_eq(ENGINE_CTL(&ctl, "clients"), 0);
+    ck_assert_msg(strstr(ctl.text, "awaited") == NULL, "%s", ctl.text);
     ec_client_destroy(writer);
 }
 END_TEST
@@ -826,6 +854,7 @@ int main(void)
     tcase_add_test(tcase, a_reader_whose_connection_broke_gets_what_came_and_went_meanwhile);
     tcase_add_test(tcase, a_publisher_whose_connection_broke_learns_who_reads_it_now);
     tcase_add_test(tcase, ports_and_readers_end_when_their_client_does_not_come_back);
+    tcase_add_test(tcase, engine_ctl_shows_who_is_awaited);
     tcase_add_test(tcase, each_object_gets_its_own_readers_from_a_daemon_that_lost_its_state);
     tcase_add_loop_test(tcase, game_time_and_steps_go_on_in_a_new_daemon, 0, 2);
     tcase_add_loop_test(tcase, a_clock_that_stood_still_stands_still_in_a_new_daemon, 0, 2);

@@ -1,4 +1,6 @@
 /* engine-ctl clients */
+#include <string.h>
+
 #include "engine-ctl/json_read.h"
 #include "engine-ctl/print.h"
 #include "engine-ctl/verb.h"
@@ -45,6 +47,16 @@ static void print_closed(const struct ctl *ctl, const cJSON *result)
     table_print(&table, stdout, ctl->colours);
 }
 
+/* Whether it is attached, or why nobody is at the other end: "awaited", "gone". */
+static const char *attachment_text(const cJSON *client)
+{
+    const char *state = json_text(client, "state");
+
+    if (strcmp(state, "connected") != 0)
+        return state;
+    return json_is_true(client, "attached") ? "yes" : "no";
+}
+
 static void print_clients(const struct ctl *ctl, const cJSON *result)
 {
     static const struct column columns[] = {
@@ -62,7 +74,7 @@ static void print_clients(const struct ctl *ctl, const cJSON *result)
         table_cell(&table, "%s", json_text(client, "name"));
         table_cell(&table, "%.0f", json_number(client, "pid"));
         table_cell(&table, "%s", json_text(client, "role"));
-        table_cell(&table, "%s", json_is_true(client, "attached") ? "yes" : "no");
+        table_cell(&table, "%s", attachment_text(client));
         table_cell(&table, "%.0f", json_number(client, "ports"));
         table_cell(&table, "%.0f", json_number(client, "readers"));
         table_cell(&table, "%.0f", json_number(client, "hard_refs"));
