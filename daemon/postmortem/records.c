@@ -175,9 +175,13 @@ static void shrink(struct records *records)
         bytes -= records->rows[0].bytes;
         drop(records, 0);
     }
-    for (uint32_t i = records->count; i-- > 0;)
-        if (records->rows[i].unwritten != NULL && ++unwritten > RECORDS_UNWRITTEN)
-            drop(records, i);
+    for (uint32_t i = records->count; i-- > 0;) {
+        if (records->rows[i].unwritten == NULL || ++unwritten <= RECORDS_UNWRITTEN)
+            continue;
+        log_warning("postmortem", "record %u is lost: it cannot be written, and %u newer ones wait",
+                    records->rows[i].id, RECORDS_UNWRITTEN);
+        drop(records, i);
+    }
 }
 
 void records_set_limits(struct records *records, uint32_t count, uint64_t bytes)
