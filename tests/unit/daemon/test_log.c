@@ -340,7 +340,6 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, redirect, NULL);
     tcase_add_test(tcase, a_line_has_time_module_level_and_text);
     tcase_add_test(tcase, before_the_start_and_after_the_stop_lines_go_out_at_once);

@@ -306,7 +306,6 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tcase, NULL, tear_down);
-    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, each_pixel_of_each_format_is_right, 0, IMAGE_CASES);
     tcase_add_loop_test(tcase, each_pixel_of_a_jpeg_is_right, 0, 2);
     tcase_add_test(tcase, raw_bytes_stay_as_they_are);

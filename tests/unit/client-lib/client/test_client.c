@@ -173,7 +173,6 @@ int main(void)
     SRunner *runner = srunner_create(suite);
     int failed;
 
-    tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, open_listener, close_listener);
     tcase_add_test(tests, a_given_path_wins);
     tcase_add_test(tests, without_any_socket_the_places_are_named);

@@ -739,7 +739,6 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, a_clock_is_found_by_its_name);
     tcase_add_test(tests, steps_that_passed_are_answered_at_once_and_counted);
     tcase_add_test(tests, a_look_without_a_new_step_times_out_and_says_what_is_known);

@@ -470,7 +470,6 @@ int main(void)
     SRunner *runner = srunner_create(suite);
     int failed;
 
-    tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, open_listener, close_listener);
     tcase_add_test(tests, a_path_that_does_not_fit_is_refused);
     tcase_add_test(tests, nobody_listening_is_said_with_the_path);

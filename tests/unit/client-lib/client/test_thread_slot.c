@@ -219,7 +219,6 @@ int main(void)
     SRunner *runner = srunner_create(suite);
     int failed;
 
-    tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, open_clients, close_clients);
     tcase_add_test(tests, a_thread_keeps_its_slot_and_names_it);
     tcase_add_test(tests, a_thread_that_ends_leaves_its_slot_and_its_counts_to_the_next);

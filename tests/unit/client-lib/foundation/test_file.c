@@ -334,7 +334,6 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, what_is_written_is_read);
     tcase_add_test(tests, small_writes_wait_in_the_buffer_for_each_other);
     tcase_add_test(tests, a_file_for_both_turns_without_a_word);

@@ -232,7 +232,6 @@ int main(void)
     SRunner *runner = srunner_create(suite);
     int failed;
 
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, a_mutex_lets_one_thread_in);
     tcase_add_test(tests, a_held_mutex_is_not_had_by_another);
 #ifndef __SANITIZE_THREAD__ /* which reports these faults itself */

@@ -356,7 +356,6 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, a_rate_becomes_a_reduced_period_and_comes_back, 0, RATES);
     tcase_add_loop_test(tests, rates_outside_the_limits_are_refused, 0,
                         (int)(sizeof limit_cases / sizeof *limit_cases));

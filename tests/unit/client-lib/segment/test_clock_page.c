@@ -354,7 +354,6 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, what_was_written_is_read);
     tcase_add_test(tests, a_writer_that_stops_anywhere_leaves_a_whole_snapshot);
     tcase_add_test(tests, a_writer_that_follows_a_killed_one_completes_the_page);

@@ -831,7 +831,6 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_set_timeout(tcase, 100);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, events_come_whole_and_in_order_round_the_ring, 0, 2);
     tcase_add_test(tcase, nothing_is_seen_before_the_flush);

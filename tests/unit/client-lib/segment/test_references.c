@@ -237,7 +237,6 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, acquire_asks_for_generation_and_state, 0,
                         sizeof acquire_cases / sizeof acquire_cases[0]);
     tcase_add_test(tcase, a_release_on_another_thread_counts_in_the_sum);

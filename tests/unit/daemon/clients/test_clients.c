@@ -515,7 +515,6 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, a_connection_gets_pid_uid_and_role_and_its_id_at_hello);
     tcase_add_test(tcase, hello_is_said_once_and_asks_for_no_more_than_the_peer_may_have);
     tcase_add_test(tcase, who_never_attached_ends_with_its_connection);

@@ -517,7 +517,6 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
     tcase_add_test(tcase, what_is_answered_for_is_written_once_before_the_answers);
     tcase_add_test(tcase, lines_of_one_read_are_answered_with_one_write);

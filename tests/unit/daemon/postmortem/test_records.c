@@ -159,7 +159,6 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, a_record_can_be_read_at_once_and_is_on_disk_soon);
     tcase_add_test(tests, what_cannot_be_written_stays_in_memory_and_is_tried_again);
     tcase_add_test(tests, only_the_newest_stay);

@@ -218,7 +218,6 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tcase, NULL, tear_down);
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, ranges_are_whole_pages_and_never_empty);
     tcase_add_test(tcase, what_does_not_fit_takes_nothing);
     tcase_add_test(tcase, large_ranges_are_aligned_for_huge_pages);

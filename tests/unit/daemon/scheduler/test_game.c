@@ -488,7 +488,6 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tests, set_up, NULL);
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, ten_thousand_random_changes_are_exact_to_the_nanosecond);
     tcase_add_test(tests, a_change_is_announced_and_takes_effect_at_the_next_step);
     tcase_add_test(tests, a_step_that_is_too_near_to_be_announced_is_not_the_moment);

@@ -146,7 +146,6 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, the_page_can_be_read_before_time_goes);
     tcase_add_test(tests, steps_come_by_themselves_each_after_it_is_due);
     tcase_add_test(tests, sleepers_are_told_of_a_new_breaker_level_between_two_steps);

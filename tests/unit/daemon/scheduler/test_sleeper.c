@@ -153,7 +153,6 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tests, NULL, tear_down);
-    tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, a_member_that_is_done_ends_the_wait, 0, 2);
     tcase_add_loop_test(tests, a_kick_ends_the_wait_also_one_that_came_before_it, 0, 2);
     tcase_add_loop_test(tests, the_deadline_ends_the_wait_and_not_before, 0, 2);

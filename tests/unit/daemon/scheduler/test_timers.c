@@ -233,7 +233,6 @@ int main(void)
     int failed;
 
     tcase_add_checked_fixture(tests, set_up, tear_down);
-    tcase_set_timeout(tests, 60);
     tcase_add_test(tests, a_hundred_thousand_fire_in_order_each_once);
     tcase_add_test(tests, cancelled_ones_do_not_fire_and_ids_are_not_used_again);
     tcase_add_test(tests, a_repeating_timer_never_drifts);

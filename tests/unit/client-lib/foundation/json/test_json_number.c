@@ -341,7 +341,6 @@ int main(void)
     tcase_add_test(tcase, errno_is_left_alone);
     tcase_add_test(tcase, integers_fit_by_their_digits);
     tcase_add_test(tcase, integers_are_written_as_printf_writes_them);
-    tcase_set_timeout(tcase, 60);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

@@ -469,7 +469,6 @@ int main(void)
     tcase_add_test(tcase, missing_and_unknown_members_are_told);
     tcase_add_test(tcase, nothing_is_bound_when_the_text_is_refused_or_no_object);
     tcase_add_test(tcase, a_place_in_a_file_has_line_and_column);
-    tcase_set_timeout(tcase, 60);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

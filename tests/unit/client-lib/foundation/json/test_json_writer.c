@@ -619,7 +619,6 @@ int main(void)
     tcase_add_test(tcase, what_is_written_at_random_reads_back_equal);
     tcase_add_test(tcase, random_bytes_as_strings_are_always_valid_json);
     tcase_add_test(tcase, a_locale_with_decimal_comma_changes_nothing);
-    tcase_set_timeout(tcase, 60);
     suite_add_tcase(suite, tcase);
     runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);

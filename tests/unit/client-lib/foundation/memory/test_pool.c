@@ -786,7 +786,6 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, a_bad_description_is_refused_with_its_value_and_limit, 0,
                         sizeof bad_descs / sizeof bad_descs[0]);

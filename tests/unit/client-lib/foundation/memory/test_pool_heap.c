@@ -304,7 +304,6 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_set_timeout(tcase, 100);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_loop_test(tcase, blocks_survive_the_way_between_threads_and_the_end_of_threads, 0,
                         sizeof descs / sizeof descs[0]);

@@ -203,7 +203,6 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, a_thread_has_one_heap_per_pool);
     tcase_add_test(tcase, the_next_thread_takes_over_the_heap_of_one_that_ended);

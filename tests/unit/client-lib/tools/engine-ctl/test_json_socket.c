@@ -181,7 +181,6 @@ int main(void)
     SRunner *runner = srunner_create(suite);
     int failed;
 
-    tcase_set_timeout(tests, 60);
     tcase_add_checked_fixture(tests, open_listener, close_listener);
     tcase_add_test(tests, a_result_comes_as_it_was_written_and_as_a_tree);
     tcase_add_test(tests, an_error_comes_with_code_message_and_object);

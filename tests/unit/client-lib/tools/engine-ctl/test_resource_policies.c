@@ -443,7 +443,6 @@ int main(void)
     SRunner *runner = srunner_create(suite);
     int failed;
 
-    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, two_ways_to_write_a_policy_agree_on_random_traces, 0, 4);
     tcase_add_test(tcase, small_cases_go_as_they_do_by_hand);
     tcase_add_test(tcase, soft_references_load_ahead);
