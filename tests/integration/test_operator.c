@@ -331,6 +331,10 @@ START_TEST(a_changed_file_is_applied_by_itself_also_when_it_was_replaced)
     ck_assert_int_eq(ctl("doctor"), 1);
     ck_assert_msg(says("The configuration file is wrong"), "%s", output);
     ck_assert_msg(says("engine-ctl config check"), "%s", output);
+    ck_assert_int_eq(ctl("config reload"), 1);
+    ck_assert_msg(says("refused, nothing was changed"), "%s", output);
+    ck_assert_int_eq(ctl("--json config reload"), 1);
+    ck_assert_msg(says("\"errors\":[\""), "%s", output);
 }
 END_TEST
 

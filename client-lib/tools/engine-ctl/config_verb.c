@@ -73,10 +73,24 @@ int verb_config_set(struct ctl *ctl, const struct verb_input *input)
     return ctl_show(ctl, "config.set", params, print_with_origin);
 }
 
+/* A file that is refused is a result, not an error of the request; a script must see it all the same. */
 int verb_config_reload(struct ctl *ctl, const struct verb_input *input)
 {
+    struct json_answer answer;
+    int rc = ctl_call(ctl, "config.reload", NULL, &answer);
+
     (void)input;
-    return ctl_show(ctl, "config.reload", NULL, print_reload);
+    if (rc == EXIT_DONE) {
+        if (ctl->json)
+            printf("%.*s\n", (int)answer.result_bytes, answer.result);
+        else
+            print_reload(ctl, answer.tree);
+        rc = ctl_flush();
+        if (rc == EXIT_DONE && cJSON_GetArraySize(json_member(answer.tree, "errors")) > 0)
+            rc = EXIT_ANSWERED_ERROR;
+    }
+    json_answer_finish(&answer);
+    return rc;
 }
 
 /* The daemon's own reader looks at it, whether a daemon runs or not: the one beside this program, or else
